@@ -1,0 +1,54 @@
+# Two commands on a fresh machine with python3 (3.11 or newer), pip and make:
+#   make reproduce    the papers' numbers, each beside the measured one, as a table and an HTML page
+#   make test         the test suite
+PYTHON ?= python3
+VENV ?= .venv
+OUT ?= farfield-results/implicit-bias
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: reproduce test test-slow lint format bench lock clean help
+
+reproduce: $(READY) ## train every head behind the paper's central claims and judge each number
+	$(BIN)/farfield reproduce implicit-bias --out $(OUT)
+
+test: $(READY) ## the test suite
+	$(BIN)/pytest -n auto
+
+test-slow: $(READY) ## the longer checks: twenty kills at random moments, the full reproduction
+	$(BIN)/pytest -m slow
+
+lint: $(READY) ## style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(READY) ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) .bench-venv/.ready ## farfield against a plain PyTorch script, in one run
+	$(BIN)/python benchmarks/speed.py --torch-python .bench-venv/bin/python
+
+lock: $(READY) ## write requirements.lock again from pyproject.toml
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+	  --output-file requirements.lock pyproject.toml requirements.in
+
+clean: ## remove the environments and caches, not the results
+	rm -rf $(VENV) .bench-venv .pytest_cache .ruff_cache .hypothesis
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.bench-venv/.ready: benchmarks/requirements.txt
+	$(PYTHON) -m venv .bench-venv
+	.bench-venv/bin/pip install --quiet -r benchmarks/requirements.txt
+	touch $@

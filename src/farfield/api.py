@@ -1,0 +1,219 @@
+"""The Python interface: :func:`train` and the result it returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farfield.encodings import Encoding, encodings
+from farfield.errors import FarfieldError, unknown
+from farfield.probes.dilution import Dilution, fit
+from farfield.statistics import Estimate, over_seeds
+from farfield.studies.cells import Cell
+from farfield.studies.results import CellResult
+from farfield.studies.running import OnDone, run
+from farfield.studies.store import Store, versions
+from farfield.tasks import Task, tasks
+
+
+def train(
+    encoding: str | Encoding = "rope",
+    task: str | Task = "offset:1",
+    *,
+    seeds: int | Iterable[int] = 8,
+    lengths: tuple[int, int] = (8, 16),
+    test: Iterable[int] = (12, 16, 20, 24, 32, 40, 48),
+    out: str | Path | None = None,
+    workers: int | None = None,
+    on_done: OnDone | None = None,
+    **settings: Any,
+) -> TrainResult:
+    """Train one head a seed on short sequences and test each on long ones.
+
+    >>> import farfield as ff
+    >>> result = ff.train("rope", "offset:2", seeds=8)      # doctest: +SKIP
+    >>> result.accuracy[48]                                 # doctest: +SKIP
+    Estimate(mean=0.995..., low=0.988..., high=1.0, n=8, kind='Student t 95% over 8 seeds')
+
+    Args:
+        encoding: an encoding or its name with settings, ``"rope:base=500000"``.
+        task: a task or its name, ``"offset:2"``.
+        seeds: how many, 0 .. n-1, or which.
+        lengths: shortest and longest training length.
+        test: test lengths.
+        out: folder of a store; finished seeds found there are not run again.
+        workers: threads, one a core by default.
+        on_done: called with each finished cell.
+        settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``width``,
+            ``temperature``, ``steps``, ``batch``, ``learning_rate``, ``weight_decay``, ``sequences``, ``path``.
+
+    Raises:
+        FarfieldError: naming the setting, the reason and the mend.
+    """
+    chosen = list(range(seeds) if isinstance(seeds, int) else seeds)
+    started = time.perf_counter()
+    cells = cells_for(encoding, task, chosen, lengths, tuple(test), settings)
+    store = None if out is None else Store(out)
+    results = run(cells, store, workers=workers, on_done=on_done)
+    return TrainResult(tuple(results), time.perf_counter() - started)
+
+
+def cells_for(
+    encoding: str | Encoding,
+    task: str | Task,
+    seeds: list[int],
+    lengths: tuple[int, int],
+    test: tuple[int, ...],
+    settings: dict[str, Any],
+) -> list[Cell]:
+    """One checked cell a seed (FarfieldError for anything that cannot run)."""
+    fields = {field.name for field in dataclasses.fields(Cell)}
+    for name in settings:
+        if name not in fields:
+            raise unknown("setting", name, fields)
+    if not seeds:
+        raise FarfieldError("no seeds: ask for at least one")
+    first = Cell(
+        encodings.parse(encoding) if isinstance(encoding, str) else encoding,
+        tasks.parse(task) if isinstance(task, str) else task,
+        shortest=lengths[0],
+        longest=lengths[1],
+        lengths=test,
+        **settings,
+    )
+    return [dataclasses.replace(first, seed=seed).resolved() for seed in seeds]
+
+
+@dataclasses.dataclass(frozen=True)
+class CarrierSummary:
+    """Carrier of several seeds: fractions of keys and queries, and where the carrier-only profile peaks."""
+
+    key: Estimate
+    query: Estimate
+    peak: int | None
+    peaks: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What several seeds of one setting did.
+
+    Attributes:
+        cells: one finished cell a seed.
+        seconds: wall time, compilation included.
+    """
+
+    cells: tuple[CellResult, ...]
+    seconds: float
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Test lengths."""
+        return self.cells[0].cell.lengths
+
+    @cached_property
+    def accuracy(self) -> dict[int, Estimate]:
+        """Accuracy by length over seeds."""
+        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], True)
+
+    @cached_property
+    def peak(self) -> dict[int, Estimate]:
+        """Peak height of the mean attention by length over seeds."""
+        return self._by_length([result.peak_height for result in self.cells], False)
+
+    @cached_property
+    def selected_offset(self) -> dict[int, list[int]]:
+        """Selected offset by length, one a seed."""
+        offsets = np.array([result.selected_offset for result in self.cells])
+        return {length: offsets[:, index].tolist() for index, length in enumerate(self.lengths)}
+
+    @cached_property
+    def carrier(self) -> CarrierSummary:
+        """Carrier fractions over seeds, and the offset where most seeds' carrier-only profile peaks."""
+        peaks = tuple(result.carrier.peak for result in self.cells if result.carrier.peak is not None)
+        return CarrierSummary(
+            key=over_seeds([result.carrier.key for result in self.cells], bounds=(0, 1)),
+            query=over_seeds([result.carrier.query for result in self.cells], bounds=(0, 1)),
+            peak=max(set(peaks), key=peaks.count) if peaks else None,
+            peaks=peaks,
+        )
+
+    @cached_property
+    def dilution(self) -> Dilution:
+        """Decay law fitted to the peak height averaged over seeds."""
+        heights = np.mean([result.peak_height for result in self.cells], axis=0)
+        return fit(heights, np.array(self.lengths))
+
+    @property
+    def diverged(self) -> list[int]:
+        """Seeds whose training ended in a loss that is not a number."""
+        return [result.cell.seed for result in self.cells if result.diverged]
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
+        from farfield.report.figures import against_length, save
+
+        title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
+        figure = against_length({title: list(self.cells)})
+        if path is not None:
+            save(figure, Path(path))
+        return figure
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON-able object; numbers that do not exist are null."""
+        cell = self.cells[0].cell
+        config = cell.config()
+        del config["seed"]
+        first = self.cells[0].accuracy[0]
+        fitted = self.dilution
+        return _finite(
+            {
+                "accuracy": {length: estimate._asdict() for length, estimate in self.accuracy.items()},
+                "chance": first.chance,
+                "in_range": {length: length <= cell.longest for length in self.lengths},
+                "selected_offset": self.selected_offset,
+                "peak": {length: estimate._asdict() for length, estimate in self.peak.items()},
+                "carrier": {
+                    "key": self.carrier.key.mean,
+                    "query": self.carrier.query.mean,
+                    "peak": self.carrier.peak,
+                    "key_interval": self.carrier.key._asdict(),
+                    "query_interval": self.carrier.query._asdict(),
+                    "peaks": list(self.carrier.peaks),
+                },
+                "dilution": fitted._asdict(),
+                "seeds": [result.cell.seed for result in self.cells],
+                "diverged": self.diverged,
+                "identities": [result.cell.identity for result in self.cells],
+                "seconds": round(self.seconds, 3),
+                "versions": versions(),
+                "config": config,
+            }
+        )
+
+    def _by_length(self, rows: list[Any], proportion: bool) -> dict[int, Estimate]:
+        table = np.array(rows, float)
+        bounds = (0.0, 1.0) if proportion else None
+        trials = self.cells[0].cell.sequences if proportion else None
+        return {
+            length: over_seeds(table[:, index], bounds=bounds, trials=trials)
+            for index, length in enumerate(self.lengths)
+        }
+
+
+def _finite(value: Any) -> Any:
+    """The same structure with NaN and infinity as None, which JSON can hold."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -1,0 +1,63 @@
+"""Learned absolute position embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from farfield._types import Key, PyTree
+from farfield.encodings.base import Encoding, encodings
+from farfield.errors import FarfieldError
+
+UNSET = 0
+
+
+@encodings.register("learned")
+@dataclass(frozen=True)
+class Learned(Encoding):
+    """Add a trained vector p_t to the token embedding at position t; the table starts from N(0, 1).
+
+    Rows beyond the longest training length never receive a gradient (Proposition 2 of arXiv 2607.18759).
+    A position outside the table is an error, or NaN where positions are traced: never a silent clamp.
+    Source: Gehring et al., arXiv 1705.03122, section 3.1.
+
+    Attributes:
+        rows: size of the table. 0 means "as many as this run needs": the longest length + 1.
+    """
+
+    rows: int = UNSET
+
+    def resolved(self, longest: int) -> Learned:
+        return self if self.rows else replace(self, rows=longest + 1)
+
+    def check(self, width: int, longest: int) -> None:
+        if self.rows < 0:
+            raise FarfieldError(f"learned:rows={self.rows} must be positive")
+        if self.rows and longest > self.rows:
+            raise FarfieldError(
+                f"length {longest} does not fit the learned position table of {self.rows} rows: "
+                f"use learned:rows={longest} or larger, shorter lengths, or a relative encoding such as rope"
+            )
+
+    def initialize(self, key: Key, width: int) -> PyTree:
+        return {"table": jax.random.normal(key, (self.rows, width))}
+
+    def embed(self, parameters: PyTree, positions: Int[Array, " position"]) -> Float[Array, "position width"]:
+        table = jnp.asarray(parameters["table"])
+        if not isinstance(positions, jax.core.Tracer):
+            self._check_positions(np.asarray(positions), len(table))
+        inside = (positions >= 0) & (positions < len(table))
+        rows = table.at[positions].get(mode="clip")
+        return jnp.where(inside[..., None], rows, jnp.full_like(rows, jnp.nan))
+
+    def _check_positions(self, positions: np.ndarray, rows: int) -> None:
+        outside = positions[(positions < 0) | (positions >= rows)]
+        if outside.size:
+            raise FarfieldError(
+                f"position {int(outside.flat[0])} is outside the learned position table of {rows} rows "
+                f"(0 to {rows - 1}): train with a larger table, or use a relative encoding such as rope"
+            )

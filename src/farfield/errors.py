@@ -1,0 +1,24 @@
+"""Errors a user can cause, each naming the input, the reason and the mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FarfieldError(ValueError):
+    """A mistake in the input. The command line prints it in one line and exits with code 2."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> FarfieldError:
+    """The error for a name that is not registered, with the nearest spelling.
+
+    Args:
+        kind: what the name should have been, for example ``"encoding"``.
+        name: what was given.
+        known: the names that exist.
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return FarfieldError(f"unknown {kind} {name!r}: {hint}known: {', '.join(known)}")

@@ -1,0 +1,76 @@
+"""How the target's attention weight falls with length, and the bound its margin gives (Corollary 2, arXiv 2607.18759)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats
+
+from farfield.statistics import LEVEL
+
+
+class Dilution(NamedTuple):
+    """The decay law a(L) = 1 / (alpha + c (L - 1)), fitted.
+
+    Attributes:
+        alpha, c: intercept and slope of 1/a on L - 1.
+        r2: share of the variance of 1/a explained.
+        alpha_interval, c_interval: 95% intervals of the regression over lengths.
+    """
+
+    alpha: float
+    c: float
+    r2: float
+    alpha_interval: tuple[float, float]
+    c_interval: tuple[float, float]
+
+
+def fit(heights: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"]) -> Dilution:
+    """Ordinary least squares of 1/height on L - 1.
+
+    NaN where it cannot be fitted: fewer than three lengths, or a height of zero.
+    """
+    heights = np.asarray(heights, float)
+    if len(heights) < 3 or len(set(map(int, lengths))) < 2 or not (heights > 0).all():
+        nothing = (float("nan"), float("nan"))
+        return Dilution(float("nan"), float("nan"), float("nan"), nothing, nothing)
+    line = stats.linregress(np.asarray(lengths, float) - 1, 1 / heights)
+    t = float(stats.t.ppf(0.5 + LEVEL / 2, len(heights) - 2))
+
+    def interval(center: float, error: float) -> tuple[float, float]:
+        return center - t * error, center + t * error
+
+    return Dilution(
+        alpha=float(line.intercept),
+        c=float(line.slope),
+        r2=float(line.rvalue) ** 2,
+        alpha_interval=interval(float(line.intercept), float(line.intercept_stderr)),
+        c_interval=interval(float(line.slope), float(line.stderr)),
+    )
+
+
+def margin(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], target: int) -> float:
+    """mu = min over other offsets of phi(target) - phi(offset), in the profile's units.
+
+    Give the profile in *logit* units (as it enters the softmax, after 1/sqrt(d) and the temperature): the
+    bound of Corollary 2 holds in no others. Negative when another offset scores higher.
+    """
+    others = np.asarray(offsets) != target
+    return float(profile[~others][0] - profile[others].max())
+
+
+def target_bound(margin: float, lengths: Int[np.ndarray, " length"]) -> Float[np.ndarray, " length"]:
+    """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2)."""
+    return 1 / (1 + (np.asarray(lengths) - 1) * np.exp(-margin))
+
+
+def target_weight(
+    profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], target: int, length: int
+) -> float:
+    """Exact weight of the target when logits equal the profile, at one length (Corollary 2, exact form)."""
+    offsets = np.asarray(offsets)
+    present = offsets > -length
+    shifted = np.exp(profile[present] - profile[offsets == target])
+    return float(1 / shifted.sum())

@@ -1,0 +1,47 @@
+"""Randomness from explicit keys derived from (seed, purpose, step), never from how work is grouped.
+
+A cell with seed 3 therefore starts from the same weights and sees the same batches bit for bit whether
+it is trained alone, among eight, or in another order.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from farfield._types import Key, Tokens
+
+
+class Purpose(enum.IntEnum):
+    """What a stream of random numbers is for. The numbers are part of every stored result: only append."""
+
+    INITIALIZE = 0
+    TRAIN_LENGTH = 1
+    TRAIN_TOKENS = 2
+    EVALUATE_TOKENS = 3
+
+
+def key_for(seed: Any, purpose: Purpose, step: Any = 0) -> Key:
+    """The key of one draw; ``seed`` and ``step`` may be traced integers."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), int(purpose)), step)
+
+
+def uniform_tokens(key: Key, positions: int, sequences: int, vocabulary: int) -> Tokens:
+    """Independent uniform tokens in ``[0, vocabulary)``, shape ``[position, sequence]``.
+
+    Two tokens are cut from each 32-bit word, since drawing the batch is otherwise a fifth of the cost of
+    a training step: each is ``floor(u * vocabulary)`` for a 16-bit u, so that token probabilities differ
+    from 1/vocabulary by less than 2**-16 (relative error under 0.04% at 20 tokens).
+    """
+    words = jax.random.bits(key, ((positions + 1) // 2, sequences), jnp.uint32)
+    halves = jnp.concatenate([words >> 16, words & 0xFFFF])[:positions]
+    return ((halves * vocabulary) >> 16).astype(jnp.int32)
+
+
+def uniform_length(key: Key, shortest: Int[Array, ""], longest: int) -> Int[Array, ""]:
+    """A length drawn uniformly from ``[shortest, longest]``, both included; ``shortest`` may be traced."""
+    return jax.random.randint(key, (), shortest, longest + 1)

@@ -1,0 +1,130 @@
+"""One way to name things: a registry of frozen dataclasses, written ``name:value,field=value``.
+
+Encodings and tasks are frozen dataclasses registered under a name. A registered class
+
+* can be written in one line, ``rope:base=500000`` or ``offset:2`` (a bare value fills the first field),
+* has a JSON-able configuration, ``{"name": "rope", "base": 10000.0, "layout": "half"}``, and
+* is a JAX pytree: fields declared with :func:`traced` are array leaves, so sweeping them does not
+  recompile; all others are part of the program's identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import jax
+
+from farfield.errors import FarfieldError, unknown
+
+T = TypeVar("T")
+
+
+def traced(default: Any = dataclasses.MISSING) -> Any:
+    """A dataclass field whose value is data to the compiled program rather than part of its shape."""
+    return dataclasses.field(default=default, metadata={"traced": True})
+
+
+class Registry(Generic[T]):
+    """Names to classes of one kind.
+
+    Args:
+        kind: singular noun for error messages, for example ``"encoding"``.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._classes: dict[str, type[T]] = {}
+
+    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+        """Class decorator: make a frozen dataclass known under ``name``.
+
+        Raises:
+            FarfieldError: if the name is taken by another class.
+        """
+
+        def add(cls: type[T]) -> type[T]:
+            if name in self._classes:
+                raise FarfieldError(f"{self.kind} {name!r} is already registered as {self._classes[name].__name__}")
+            fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+            data = [field.name for field in fields if field.metadata.get("traced")]
+            meta = [field.name for field in fields if not field.metadata.get("traced")]
+            jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)
+            self._classes[name] = cls
+            return cls
+
+        return add
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._classes))
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name not in self._classes:
+            raise unknown(self.kind, name, self._classes)
+        return self._classes[name]
+
+    def get(self, name: str, **settings: Any) -> T:
+        """Build the entry ``name``; a setting that it lacks, or of the wrong kind, is an error."""
+        cls = self[name]
+        types = get_type_hints(cls)
+        fields = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
+        values = {}
+        for key, value in settings.items():
+            if key not in fields:
+                raise unknown(f"setting of {self.kind} {name!r}", key, fields)
+            values[key] = _convert(f"{name}:{key}", value, types[key])
+        try:
+            return cls(**values)
+        except TypeError as reason:  # a required field left out
+            missing = str(reason).split(":")[-1].strip()
+            raise FarfieldError(f"{self.kind} {name!r} needs {missing}, for example {name}:1") from None
+
+    def parse(self, text: str) -> T:
+        """Build an entry from one line.
+
+        >>> from farfield.encodings import encodings
+        >>> encodings.parse("rope:base=500000")
+        Rope(base=500000.0, layout='half')
+        """
+        name, _, rest = text.strip().partition(":")
+        settings: dict[str, Any] = {}
+        for index, part in enumerate(filter(None, rest.split(","))):
+            key, equals, value = part.partition("=")
+            if not equals:
+                fields = dataclasses.fields(self[name])  # pyright: ignore[reportArgumentType]
+                if index or not fields:
+                    raise FarfieldError(f"{self.kind} {text!r}: write {part!r} as setting=value")
+                key, value = fields[0].name, part
+            settings[key.strip()] = value.strip()
+        return self.get(name, **settings)
+
+    def name_of(self, entry: T) -> str:
+        """The name that ``entry``'s class is registered under."""
+        for name, cls in self._classes.items():
+            if cls is type(entry):
+                return name
+        raise FarfieldError(f"{type(entry).__name__} is not registered: decorate it with @register")
+
+    def config(self, entry: T) -> dict[str, Any]:
+        """JSON-able configuration of ``entry``; :meth:`from_config` is the inverse."""
+        return {"name": self.name_of(entry), **dataclasses.asdict(entry)}  # pyright: ignore[reportArgumentType]
+
+    def from_config(self, config: Mapping[str, Any]) -> T:
+        """Rebuild an entry from :meth:`config`'s result."""
+        settings = dict(config)
+        return self.get(settings.pop("name"), **settings)
+
+
+def _convert(where: str, value: Any, to: Any) -> Any:
+    """``value`` as ``to``, accepting text for numbers; refuses what would lose information."""
+    if to not in (int, float, str):
+        return value
+    try:
+        converted = to(value)
+        lossless = to is not int or isinstance(value, str) or converted == value
+    except (TypeError, ValueError, OverflowError):
+        lossless = False
+    if not lossless:
+        raise FarfieldError(f"{where}={value!r} is not {'a whole number' if to is int else 'a number'}")
+    return converted  # pyright: ignore[reportPossiblyUnboundVariable]

@@ -1,0 +1,129 @@
+"""A cell: one trained head with its tests, as a frozen record with a content hash for its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from typing import Any
+
+from farfield.encodings import Encoding, encodings
+from farfield.errors import FarfieldError
+from farfield.tasks import Task, tasks
+from farfield.training import Path, Shape
+
+# Enters every cell's identity. Raise it when a change of code changes what a stored number means.
+DATA_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One head to train short and test long. The defaults are the paper's (arXiv 2607.18759, section 5).
+
+    Attributes:
+        encoding, task: entries of their registries.
+        seed: of weights, batches and test sequences alike.
+        vocabulary: number of tokens.
+        width: model and head dimension d.
+        temperature: divides the attention logits, in training and in tests.
+        shortest, longest: training lengths, drawn uniformly once a step.
+        steps, batch, learning_rate: of Adam.
+        weight_decay: coupled L2 on the encoding's own parameters.
+        path: ``lookup``, or ``dense`` for the slow reference.
+        lengths: test lengths.
+        sequences: test sequences a length.
+    """
+
+    encoding: Encoding
+    task: Task
+    seed: int = 0
+    vocabulary: int = 20
+    width: int = 64
+    temperature: float = 1.0
+    shortest: int = 8
+    longest: int = 16
+    steps: int = 4000
+    batch: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    path: Path = "lookup"
+    lengths: tuple[int, ...] = (12, 16, 20, 24, 32, 40, 48)
+    sequences: int = 4096
+
+    def resolved(self) -> Cell:
+        """The cell with every default filled in, checked.
+
+        Raises:
+            FarfieldError: naming the setting, the reason and the mend.
+        """
+        for name in ("vocabulary", "width", "shortest", "longest", "steps", "batch", "sequences"):
+            if getattr(self, name) < 1:
+                raise FarfieldError(f"{name} = {getattr(self, name)} must be a positive whole number")
+        for name in ("temperature", "learning_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise FarfieldError(f"{name} = {getattr(self, name):g} must be a positive number")
+        if not 0 <= self.weight_decay < math.inf:
+            raise FarfieldError(f"weight_decay = {self.weight_decay:g} must not be negative")
+        if not 2 <= self.vocabulary <= 2**16:
+            raise FarfieldError(f"vocabulary = {self.vocabulary} must be between 2 and 65536")
+        if not 0 <= self.seed < 2**32:
+            raise FarfieldError(f"seed {self.seed} must be between 0 and {2**32 - 1}")
+        if self.shortest > self.longest:
+            raise FarfieldError(f"training lengths {self.shortest}:{self.longest}: the shortest must come first")
+        if not self.lengths or min(self.lengths) < 1:
+            raise FarfieldError(f"test lengths {list(self.lengths)} must be positive whole numbers, at least one")
+        if len(set(self.lengths)) < len(self.lengths):
+            raise FarfieldError(f"test lengths {list(self.lengths)} name a length twice")
+        self.task.check(self.shortest)
+        self.task.check(min(self.lengths))
+        reach = max(self.longest, *self.lengths)
+        self.encoding.check(self.width, reach)
+        return dataclasses.replace(
+            self,
+            encoding=self.encoding.resolved(reach),
+            lengths=tuple(sorted(self.lengths)),
+            # One spelling of each number, so that 1 and 1.0 are the same cell.
+            temperature=float(self.temperature),
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
+        )
+
+    @property
+    def shape(self) -> Shape:
+        """What decides the training program that this cell compiles to."""
+        return Shape(
+            vocabulary=self.vocabulary,
+            width=self.width,
+            longest=self.longest,
+            batch=self.batch,
+            steps=self.steps,
+            path=self.path,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """JSON-able configuration; :meth:`from_config` is the inverse."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return plain | {
+            "encoding": encodings.config(self.encoding),
+            "task": tasks.config(self.task),
+            "lengths": list(self.lengths),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Cell:
+        """Rebuild a cell from :meth:`config`'s result."""
+        return cls(
+            **config
+            | {
+                "encoding": encodings.from_config(config["encoding"]),
+                "task": tasks.from_config(config["task"]),
+                "lengths": tuple(config["lengths"]),
+            }
+        )
+
+    @property
+    def identity(self) -> str:
+        """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
+        content = json.dumps({"data_version": DATA_VERSION, **self.config()}, sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,0 +1,190 @@
+"""Run cells: those of equal shape share one compiled program and train together, four at a time a core.
+
+On a CPU a chunk of ``LANES`` cells is one array axis of one single-threaded program, and one Python thread a
+core runs chunks: measured on two cores, 0.065 ms a step and head, against 0.074 with the cells of a chunk one
+after another and the same with processes in place of threads. A chunk always has the same number of lanes
+(the last is filled up by repeating a cell), so a result never depends on what it was trained beside.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from farfield import evaluation, training
+from farfield.evaluation import EvaluationShape
+from farfield.studies.cells import Cell
+from farfield.studies.results import CellResult, knobs_of
+from farfield.studies.store import Store
+
+LANES = 4
+
+# Counted at tracing, so that a test can assert one compilation a shape.
+TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
+
+OnDone = Callable[[CellResult], None]
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(
+    cells: Iterable[Cell],
+    store: Store | None = None,
+    *,
+    workers: int | None = None,
+    on_done: OnDone | None = None,
+) -> list[CellResult]:
+    """Train and test cells; those the store holds are read, not run.
+
+    Args:
+        cells: what to run; equal cells run once.
+        store: where results are kept as they finish. None keeps them in memory only.
+        workers: threads, one a core by default.
+        on_done: called with each result, in the order they finish, from one thread at a time.
+
+    Returns:
+        One result a cell, in the order given.
+
+    Raises:
+        FarfieldError: for a cell that cannot run, before anything runs.
+    """
+    wanted = [cell.resolved() for cell in cells]
+    finished: dict[Cell, CellResult] = {}
+    lock = threading.Lock()
+
+    def keep(result: CellResult, new: bool) -> None:
+        with lock:
+            if new and store is not None:
+                store.write(result)
+            finished[result.cell] = result
+            if on_done is not None:
+                on_done(result)
+
+    missing = []
+    for cell in dict.fromkeys(wanted):
+        stored = None if store is None else store.read(cell)
+        if stored is None:
+            missing.append(cell)
+        else:
+            keep(stored, new=False)
+    _run_chunks(chunks(missing), workers or cores(), functools.partial(keep, new=True))
+    return [finished[cell] for cell in wanted]
+
+
+def chunks(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Split cells into groups of one program, and those into chunks of at most ``LANES``."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(program_key(cell), []).append(cell)
+    return [group[start : start + LANES] for group in groups.values() for start in range(0, len(group), LANES)]
+
+
+def program_key(cell: Cell) -> Any:
+    """What two cells must share to run in one program: shapes, and the kind of encoding and task."""
+    structure = jax.tree.structure((cell.encoding, cell.task))
+    return cell.shape, evaluation_shape(cell), len(cell.lengths), structure
+
+
+def evaluation_shape(cell: Cell) -> EvaluationShape:
+    """What decides the evaluation program of a cell."""
+    return EvaluationShape(vocabulary=cell.vocabulary, sequences=cell.sequences, longest=max(cell.lengths))
+
+
+def _run_chunks(chunks: list[list[Cell]], workers: int, keep: OnDone) -> None:
+    if not chunks:
+        return
+    with ThreadPoolExecutor(min(workers, len(chunks))) as pool:
+        futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep) for chunk in chunks]
+        try:
+            wait(futures, return_when="FIRST_EXCEPTION")
+            for future in futures:
+                if future.done():
+                    future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_chunk(chunk: list[Cell], keep: OnDone) -> None:
+    for result in run_chunk(chunk):
+        keep(result)
+
+
+def run_chunk(chunk: list[Cell]) -> list[CellResult]:
+    """Train and test up to ``LANES`` cells of one program, side by side."""
+    lanes = chunk + [chunk[-1]] * (LANES - len(chunk))
+    knobs = jax.tree.map(lambda *values: jnp.stack(values), *map(knobs_of, lanes))
+    lengths = jnp.array([cell.lengths for cell in lanes], jnp.int32)
+    train, test = programs(chunk[0])
+    parameters, losses = train(knobs)
+    tests = test(parameters, knobs, lengths)
+    parameters, losses, tests = jax.tree.map(np.asarray, (parameters, losses, tests))
+    return [
+        CellResult(
+            cell=cell,
+            parameters=jax.tree.map(lambda leaf, lane=lane: leaf[lane], parameters),
+            losses=losses[lane],
+            correct=tests.correct[lane],
+            mean_attention=tests.mean_attention[lane],
+            target_attention=tests.target_attention[lane],
+        )
+        for lane, cell in enumerate(chunk)
+    ]
+
+
+class Programs(NamedTuple):
+    """Compiled programs: knobs to (parameters, losses), and (parameters, knobs, lengths) to tests."""
+
+    train: Callable[..., Any]
+    test: Callable[..., Any]
+
+
+_compiled: dict[Any, Programs] = {}
+_compiling = threading.Lock()
+
+
+def programs(cell: Cell) -> Programs:
+    """The two programs of a cell's group, compiled at first use."""
+    key = program_key(cell)
+    with _compiling:
+        if key not in _compiled:
+            _compiled[key] = _compile(cell)
+        return _compiled[key]
+
+
+def _compile(cell: Cell) -> Programs:
+    shape, tests = cell.shape, evaluation_shape(cell)
+
+    def train(knobs):
+        TRACES["train"] += 1
+        return training.train(shape, knobs)
+
+    def test(parameters, knobs, lengths):
+        TRACES["evaluate"] += 1
+        return jax.lax.map(lambda lane: evaluation.evaluate(tests, *lane), (parameters, knobs, lengths))
+
+    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((LANES, *value.shape), value.dtype), knobs_of(cell))
+    lengths = jax.ShapeDtypeStruct((LANES, len(cell.lengths)), jnp.int32)
+    options = compiler_options()
+    train_lanes = jax.jit(jax.vmap(train))
+    compiled_train = train_lanes.lower(knobs).compile(compiler_options=options)
+    parameters, _ = jax.eval_shape(train_lanes, knobs)
+    compiled_test = jax.jit(test).lower(parameters, knobs, lengths).compile(compiler_options=options)
+    return Programs(compiled_train, compiled_test)
+
+
+def compiler_options() -> dict[str, Any]:
+    """XLA settings: on a CPU one thread a program, as threads run programs side by side, and wide vectors."""
+    if jax.default_backend() != "cpu":
+        return {}
+    return {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
