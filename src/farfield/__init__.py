@@ -1,3 +1,15 @@
-"""farfield: train short, test long; predict, measure and explain length generalization in attention."""
+"""farfield: train short, test long; predict, measure and explain length generalization in attention.
+
+import farfield as ff
+
+result = ff.train("rope", "offset:2", seeds=8)
+print(result.accuracy[48], result.carrier, result.dilution)
+result.plot("rope.png")
+"""
+
+from farfield import encodings, tasks
+from farfield.api import TrainResult, train
+from farfield.errors import FarfieldError
 
 __version__ = "0.1.0"
+__all__ = ["FarfieldError", "TrainResult", "__version__", "encodings", "tasks", "train"]

@@ -18,7 +18,7 @@ from farfield.probes.dilution import Dilution, fit
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult
-from farfield.studies.running import OnDone, run
+from farfield.studies.running import Progress, run
 from farfield.studies.store import Store, versions
 from farfield.tasks import Task, tasks
 
@@ -32,7 +32,7 @@ def train(
     test: Iterable[int] = (12, 16, 20, 24, 32, 40, 48),
     out: str | Path | None = None,
     workers: int | None = None,
-    on_done: OnDone | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> TrainResult:
     """Train one head a seed on short sequences and test each on long ones.
@@ -50,7 +50,7 @@ def train(
         test: test lengths.
         out: folder of a store; finished seeds found there are not run again.
         workers: threads, one a core by default.
-        on_done: called with each finished cell.
+        progress: told as heads finish.
         settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``width``,
             ``temperature``, ``steps``, ``batch``, ``learning_rate``, ``weight_decay``, ``sequences``, ``path``.
 
@@ -61,7 +61,7 @@ def train(
     started = time.perf_counter()
     cells = cells_for(encoding, task, chosen, lengths, tuple(test), settings)
     store = None if out is None else Store(out)
-    results = run(cells, store, workers=workers, on_done=on_done)
+    results = run(cells, store, workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
 
 
@@ -121,12 +121,13 @@ class TrainResult:
     @cached_property
     def accuracy(self) -> dict[int, Estimate]:
         """Accuracy by length over seeds."""
-        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], True)
+        sequences = self.cells[0].cell.sequences
+        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], sequences)
 
     @cached_property
     def peak(self) -> dict[int, Estimate]:
         """Peak height of the mean attention by length over seeds."""
-        return self._by_length([result.peak_height for result in self.cells], False)
+        return self._by_length([result.peak_height for result in self.cells])
 
     @cached_property
     def selected_offset(self) -> dict[int, list[int]]:
@@ -198,12 +199,10 @@ class TrainResult:
             }
         )
 
-    def _by_length(self, rows: list[Any], proportion: bool) -> dict[int, Estimate]:
+    def _by_length(self, rows: list[Any], trials: int | None = None) -> dict[int, Estimate]:
         table = np.array(rows, float)
-        bounds = (0.0, 1.0) if proportion else None
-        trials = self.cells[0].cell.sequences if proportion else None
         return {
-            length: over_seeds(table[:, index], bounds=bounds, trials=trials)
+            length: over_seeds(table[:, index], bounds=(0, 1), trials=trials)
             for index, length in enumerate(self.lengths)
         }
 

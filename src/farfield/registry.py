@@ -19,6 +19,7 @@ import jax
 from farfield.errors import FarfieldError, unknown
 
 T = TypeVar("T")
+Entry = TypeVar("Entry")
 
 
 def traced(default: Any = dataclasses.MISSING) -> Any:
@@ -37,21 +38,21 @@ class Registry(Generic[T]):
         self.kind = kind
         self._classes: dict[str, type[T]] = {}
 
-    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+    def register(self, name: str) -> Callable[[type[Entry]], type[Entry]]:
         """Class decorator: make a frozen dataclass known under ``name``.
 
         Raises:
             FarfieldError: if the name is taken by another class.
         """
 
-        def add(cls: type[T]) -> type[T]:
+        def add(cls: type[Entry]) -> type[Entry]:
             if name in self._classes:
                 raise FarfieldError(f"{self.kind} {name!r} is already registered as {self._classes[name].__name__}")
             fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
             data = [field.name for field in fields if field.metadata.get("traced")]
             meta = [field.name for field in fields if not field.metadata.get("traced")]
             jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)
-            self._classes[name] = cls
+            self._classes[name] = cls  # pyright: ignore[reportArgumentType]
             return cls
 
         return add

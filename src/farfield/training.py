@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +90,8 @@ def train(shape: Shape, knobs: Knobs) -> tuple[HeadParameters, Float[Array, " st
         parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
         return (parameters, state), loss
 
-    (parameters, _), losses = jax.lax.scan(step, (parameters, optimizer.init(parameters)), draws)
+    state: Any = optimizer.init(parameters)  # pyright: ignore[reportArgumentType]
+    (parameters, _), losses = jax.lax.scan(step, (parameters, state), draws)
     return parameters, losses
 
 

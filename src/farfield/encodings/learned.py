@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Key, PyTree
@@ -48,7 +49,7 @@ class Learned(Encoding):
 
     def embed(self, parameters: PyTree, positions: Int[Array, " position"]) -> Float[Array, "position width"]:
         table = jnp.asarray(parameters["table"])
-        if not isinstance(positions, jax.core.Tracer):
+        if not isinstance(positions, Tracer):
             self._check_positions(np.asarray(positions), len(table))
         inside = (positions >= 0) & (positions < len(table))
         rows = table.at[positions].get(mode="clip")

@@ -76,7 +76,7 @@ def class_scores(
     table: Tables, weights: Float[Array, "position sequence"], tokens: Tokens
 ) -> Float[Array, "vocabulary sequence"]:
     """Sum of the attended values, read out: linear in ``weights``, which need not be normalized."""
-    by_token = sum_by_token(weights, tokens, len(table.token_scores))
+    by_token: Array = sum_by_token(weights, tokens, len(table.token_scores))  # pyright: ignore[reportAssignmentType]
     scores = table.token_scores.T @ by_token
     if table.position_scores is not None:
         scores = scores + table.position_scores.T @ weights

@@ -1,8 +1,11 @@
-"""How the target's attention weight falls with length, and the bound its margin gives (Corollary 2, arXiv 2607.18759)."""
+"""How the target's attention weight falls with length, and the bound its margin gives.
+
+Source: arXiv 2607.18759, Corollary 2.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,7 +39,7 @@ def fit(heights: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length
     if len(heights) < 3 or len(set(map(int, lengths))) < 2 or not (heights > 0).all():
         nothing = (float("nan"), float("nan"))
         return Dilution(float("nan"), float("nan"), float("nan"), nothing, nothing)
-    line = stats.linregress(np.asarray(lengths, float) - 1, 1 / heights)
+    line: Any = stats.linregress(np.asarray(lengths, float) - 1, 1 / heights)
     t = float(stats.t.ppf(0.5 + LEVEL / 2, len(heights) - 2))
 
     def interval(center: float, error: float) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""Studies: what is trained (:mod:`cells`), how (:mod:`running`), what came out (:mod:`results`), where it is kept (:mod:`store`)."""
+"""Studies: what is trained (cells), how (running), what came out (results), where it is kept (store)."""

@@ -16,6 +16,9 @@ from farfield.training import Path, Shape
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
 DATA_VERSION = 1
 
+MOST_TOKENS = 1024
+LONGEST_TEST = 2**24
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
@@ -65,8 +68,11 @@ class Cell:
                 raise FarfieldError(f"{name} = {getattr(self, name):g} must be a positive number")
         if not 0 <= self.weight_decay < math.inf:
             raise FarfieldError(f"weight_decay = {self.weight_decay:g} must not be negative")
-        if not 2 <= self.vocabulary <= 2**16:
-            raise FarfieldError(f"vocabulary = {self.vocabulary} must be between 2 and 65536")
+        if not 2 <= self.vocabulary <= MOST_TOKENS:
+            raise FarfieldError(
+                f"vocabulary = {self.vocabulary} must be between 2 and {MOST_TOKENS}: "
+                "lookup tables hold its square, a position"
+            )
         if not 0 <= self.seed < 2**32:
             raise FarfieldError(f"seed {self.seed} must be between 0 and {2**32 - 1}")
         if self.shortest > self.longest:
@@ -75,6 +81,10 @@ class Cell:
             raise FarfieldError(f"test lengths {list(self.lengths)} must be positive whole numbers, at least one")
         if len(set(self.lengths)) < len(self.lengths):
             raise FarfieldError(f"test lengths {list(self.lengths)} name a length twice")
+        if max(self.lengths) > LONGEST_TEST:
+            raise FarfieldError(
+                f"test length {max(self.lengths)} is longer than {LONGEST_TEST}, the most that is allowed"
+            )
         self.task.check(self.shortest)
         self.task.check(min(self.lengths))
         reach = max(self.longest, *self.lengths)

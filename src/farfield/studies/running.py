@@ -8,12 +8,11 @@ after another and the same with processes in place of threads. A chunk always ha
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,31 @@ LANES = 4
 # Counted at tracing, so that a test can assert one compilation a shape.
 TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
 
-OnDone = Callable[[CellResult], None]
+
+class Progress(Protocol):
+    """What is told of a run's progress; all calls come from one thread at a time."""
+
+    def start(self, total: int, stored: int) -> None:
+        """Everything is checked; ``total`` cells are wanted, ``stored`` of them were finished before."""
+
+    def advance(self) -> None:
+        """One more cell is finished."""
+
+    def finish(self) -> None:
+        """Nothing more will run, be it that all is done or that something failed."""
+
+
+class Silent:
+    """Progress that nobody hears."""
+
+    def start(self, total: int, stored: int) -> None:
+        pass
+
+    def advance(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
 
 
 def cores() -> int:
@@ -43,7 +66,7 @@ def run(
     store: Store | None = None,
     *,
     workers: int | None = None,
-    on_done: OnDone | None = None,
+    progress: Progress | None = None,
 ) -> list[CellResult]:
     """Train and test cells; those the store holds are read, not run.
 
@@ -51,34 +74,34 @@ def run(
         cells: what to run; equal cells run once.
         store: where results are kept as they finish. None keeps them in memory only.
         workers: threads, one a core by default.
-        on_done: called with each result, in the order they finish, from one thread at a time.
+        progress: told as cells finish.
 
     Returns:
         One result a cell, in the order given.
 
     Raises:
-        FarfieldError: for a cell that cannot run, before anything runs.
+        FarfieldError: for a cell that cannot run, before anything runs; for a store that cannot be written.
     """
     wanted = [cell.resolved() for cell in cells]
-    finished: dict[Cell, CellResult] = {}
+    different = list(dict.fromkeys(wanted))
+    stored = {cell: store.read(cell) for cell in different} if store else {}
+    finished = {cell: result for cell, result in stored.items() if result is not None}
+    missing = [cell for cell in different if cell not in finished]
+    progress = progress or Silent()
     lock = threading.Lock()
 
-    def keep(result: CellResult, new: bool) -> None:
+    def keep(result: CellResult) -> None:
         with lock:
-            if new and store is not None:
+            if store is not None:
                 store.write(result)
             finished[result.cell] = result
-            if on_done is not None:
-                on_done(result)
+            progress.advance()
 
-    missing = []
-    for cell in dict.fromkeys(wanted):
-        stored = None if store is None else store.read(cell)
-        if stored is None:
-            missing.append(cell)
-        else:
-            keep(stored, new=False)
-    _run_chunks(chunks(missing), workers or cores(), functools.partial(keep, new=True))
+    progress.start(len(different), len(finished))
+    try:
+        _run_chunks(chunks(missing), workers or cores(), keep)
+    finally:
+        progress.finish()
     return [finished[cell] for cell in wanted]
 
 
@@ -101,7 +124,7 @@ def evaluation_shape(cell: Cell) -> EvaluationShape:
     return EvaluationShape(vocabulary=cell.vocabulary, sequences=cell.sequences, longest=max(cell.lengths))
 
 
-def _run_chunks(chunks: list[list[Cell]], workers: int, keep: OnDone) -> None:
+def _run_chunks(chunks: list[list[Cell]], workers: int, keep: Callable[[CellResult], None]) -> None:
     if not chunks:
         return
     with ThreadPoolExecutor(min(workers, len(chunks))) as pool:
@@ -115,7 +138,7 @@ def _run_chunks(chunks: list[list[Cell]], workers: int, keep: OnDone) -> None:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run_chunk(chunk: list[Cell], keep: OnDone) -> None:
+def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
     for result in run_chunk(chunk):
         keep(result)
 

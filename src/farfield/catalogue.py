@@ -1,0 +1,47 @@
+"""What can be named: encodings, tasks, papers and their items, each with its first docstring line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from farfield.encodings import encodings
+from farfield.errors import unknown
+from farfield.papers import PAPERS
+from farfield.registry import Registry
+from farfield.tasks import tasks
+
+
+def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Entries by kind, or of one kind (FarfieldError if there is no such kind)."""
+    kinds = {
+        "encodings": _registered(encodings),
+        "tasks": _registered(tasks),
+        "papers": [{"name": paper.name, "summary": f"{paper.title} ({paper.source})"} for paper in PAPERS.values()],
+        "items": [
+            {"name": item.name, "summary": item.title, "paper": paper.name}
+            for paper in PAPERS.values()
+            for item in paper.items
+        ],
+    }
+    if kind is None:
+        return kinds
+    if kind not in kinds:
+        raise unknown("kind of name", kind, kinds)
+    return {kind: kinds[kind]}
+
+
+def _registered(registry: Registry[Any]) -> list[dict[str, Any]]:
+    entries = []
+    for name in registry:
+        cls = registry[name]
+        settings = {
+            field.name: None if field.default is dataclasses.MISSING else field.default
+            for field in dataclasses.fields(cls)
+        }
+        required = ",".join(key.upper() for key, value in settings.items() if value is None)
+        optional = ",".join(f"{key}={value}" for key, value in settings.items() if value is not None)
+        written = name + (f":{required}" if required else "") + (f"[:{optional}]" if optional else "")
+        summary = (cls.__doc__ or "").strip().split("\n")[0]
+        entries.append({"name": name, "written": written, "summary": summary, "settings": settings})
+    return entries

@@ -1,0 +1,239 @@
+"""Commands. Parse, call the interface, print: no logic of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from farfield.errors import FarfieldError
+
+app = typer.Typer(
+    name="farfield",
+    help="Train short, test long: measure and explain length generalization in attention.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Typer carries its own copy of click in some releases; these names reach the classes in either case.
+UsageError: Any = typer.BadParameter.__mro__[1]
+ClickException: Any = UsageError.__mro__[1]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+Workers = Annotated[int | None, typer.Option(help="Threads; one a core by default.", min=1)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point. A user's mistake ends in one line on standard error and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except FarfieldError as reason:
+        code = _fail(str(reason))
+    except ClickException as reason:
+        code = _fail(reason.format_message())
+    except (typer.Abort, KeyboardInterrupt):
+        print("farfield: stopped; what was finished is kept if --out names a folder", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # The reader went away (`farfield list | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code or 0)
+
+
+def _fail(message: str) -> int:
+    if message:  # empty where the help was asked for by giving no command
+        print(f"farfield: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"farfield: warning: {message}", file=sys.stderr)
+
+
+def _console() -> Console:
+    """Standard output; off a terminal wide enough that no table is folded."""
+    return Console(width=None if sys.stdout.isatty() else 150, soft_wrap=False, highlight=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from farfield import __version__
+
+        print(f"farfield {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def train(
+    encoding: Annotated[
+        str, typer.Option(help="Encoding with settings: rope, rope:base=500000, learned, learned:rows=64.")
+    ] = "rope",
+    task: Annotated[str, typer.Option(help="Task with settings: offset:K copies the token K before the query.")] = (
+        "offset:1"
+    ),
+    seeds: Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")] = 8,
+    lengths: Annotated[str, typer.Option(help="Shortest and longest training length, SHORTEST:LONGEST.")] = "8:16",
+    test: Annotated[str, typer.Option(help="Test lengths, separated by commas.")] = "12,16,20,24,32,40,48",
+    width: Annotated[int, typer.Option(help="Model and head dimension d.")] = 64,
+    vocabulary: Annotated[int, typer.Option(help="Number of tokens.")] = 20,
+    temperature: Annotated[float, typer.Option(help="Divides the attention logits.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 4000,
+    batch: Annotated[int, typer.Option(help="Sequences a step.")] = 256,
+    learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
+    weight_decay: Annotated[float, typer.Option(help="Coupled L2 on the encoding's own parameters.")] = 0.0,
+    sequences: Annotated[int, typer.Option(help="Test sequences a length.")] = 4096,
+    dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Keep finished heads in this folder and reuse those there.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train heads on short sequences, test them on long ones, say what they selected.
+
+    Examples:
+
+        farfield train --encoding rope --task offset:2 --seeds 8
+
+        farfield train --encoding learned --task offset:1 --lengths 8:16 --test 16,17,32 --json
+
+        farfield train --encoding rope:base=500000 --test 16,1024,65536 --sequences 256 --plot curves.png
+    """
+    from farfield.api import train as run_training
+    from farfield.cli.progress import reporter
+    from farfield.report.figures import check_path
+    from farfield.report.terminal import train_tables
+
+    if seeds < 1:
+        raise FarfieldError(f"--seeds {seeds}: ask for at least one seed")
+    if plot is not None:
+        check_path(plot)
+    result = run_training(
+        encoding,
+        task,
+        seeds=seeds,
+        lengths=_range(lengths),
+        test=_whole_numbers("--test", test),
+        out=out,
+        workers=workers,
+        progress=reporter(),
+        width=width,
+        vocabulary=vocabulary,
+        temperature=temperature,
+        steps=steps,
+        batch=batch,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        sequences=sequences,
+        path="dense" if dense else "lookup",
+    )
+    if plot is not None:
+        result.plot(plot)
+    if as_json:
+        print(json.dumps(result.to_json(), indent=1))
+        return
+    console = _console()
+    for part in train_tables(result):
+        console.print(part)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="Paper, see `farfield list papers`.")],
+    only: Annotated[
+        list[str] | None, typer.Option(help="Items to run, for example table1; may be repeated or comma-separated.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="full, quick (fewer seeds) or smoke (no verdicts).")] = "full",
+    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: farfield-results/PAPER].")] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Regenerate a paper's tables and figures, each published number beside the measured one.
+
+    Examples:
+
+        farfield reproduce implicit-bias
+
+        farfield reproduce implicit-bias --only table1 --only figure1 --budget quick
+
+        farfield reproduce implicit-bias --budget smoke --out /tmp/smoke --json
+    """
+    from farfield.cli.progress import reporter
+    from farfield.errors import unknown
+    from farfield.papers import PAPERS
+    from farfield.papers.reproduce import reproduce as run_paper
+    from farfield.report.page import write_page
+    from farfield.report.terminal import reproduction_table
+
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    folder = out or Path("farfield-results") / paper
+    outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
+    page = write_page(outcome, folder)
+    if as_json:
+        print(json.dumps(outcome.to_json() | {"page": str(page)}, indent=1))
+        return
+    console = _console()
+    console.print(reproduction_table(outcome))
+    console.print(f"{outcome.summary()} {outcome.cells} heads, {outcome.seconds:.0f} s.")
+    console.print(f"Budget {outcome.budget.name}: {outcome.budget.note}")
+    console.print(f"Report: {page.resolve()}", soft_wrap=True)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[str | None, typer.Argument(help="encodings, tasks, papers or items; all if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Name the encodings, tasks, papers and items there are.
+
+    Examples:
+
+        farfield list
+
+        farfield list encodings --json
+    """
+    from farfield.catalogue import catalogue
+
+    entries = catalogue(kind)
+    if as_json:
+        print(json.dumps(entries, indent=1))
+        return
+    for heading, names in entries.items():
+        print(heading)
+        for entry in names:
+            print(f"  {entry.get('written', entry['name']):<34} {entry['summary']}")
+
+
+def _range(text: str) -> tuple[int, int]:
+    shortest, _, longest = text.partition(":")
+    numbers = _whole_numbers("--lengths", f"{shortest},{longest or shortest}")
+    if len(numbers) != 2:
+        raise FarfieldError(f"--lengths {text!r}: write SHORTEST:LONGEST, for example 8:16")
+    return numbers[0], numbers[1]
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise FarfieldError(f"{option} {text!r}: write whole numbers separated by commas, for example 16,32") from None

@@ -1,0 +1,67 @@
+"""Progress of long work on standard error: a bar on a terminal, rare plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from farfield.studies.running import Progress
+
+# Off a terminal a line is written at the start, at the end, and at most this often in between.
+SECONDS_BETWEEN_LINES = 15.0
+
+
+def reporter() -> Progress:
+    """The way of reporting that suits standard error."""
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+class Bar:
+    """A bar that disappears when the work is done."""
+
+    def start(self, total: int, stored: int) -> None:
+        columns = (
+            TextColumn("training heads"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=total, completed=stored)
+        self._bar.start()
+
+    def advance(self) -> None:
+        self._bar.advance(self._task)
+
+    def finish(self) -> None:
+        self._bar.stop()
+
+
+class Lines:
+    """Plain lines without carriage returns, few enough for a log file."""
+
+    def start(self, total: int, stored: int) -> None:
+        self._total, self._done = total, stored
+        self._started = self._spoken = time.monotonic()
+        kept = f", {stored} of them finished before" if stored else ""
+        self._say(f"training {total} {'head' if total == 1 else 'heads'}{kept}")
+
+    def advance(self) -> None:
+        self._done += 1
+        now = time.monotonic()
+        if now - self._spoken >= SECONDS_BETWEEN_LINES and self._done < self._total:
+            self._spoken = now
+            self._say(f"{self._done} of {self._total} done after {now - self._started:.0f} s")
+
+    def finish(self) -> None:
+        self._say(f"{self._done} of {self._total} done after {time.monotonic() - self._started:.0f} s")
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"farfield: {text}", file=sys.stderr, flush=True)

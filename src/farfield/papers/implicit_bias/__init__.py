@@ -1,0 +1,15 @@
+"""*Relative Positions Generalize, Absolute Positions Memorize* (arXiv 2607.18759v1), item by item.
+
+The published numbers are data, ``published.json``; each table or figure is one module with one ``ITEM``.
+"""
+
+from farfield.papers.base import Paper
+from farfield.papers.implicit_bias import figure1, figure2, figure3, table1, table2, table5, table7
+
+PAPER = Paper(
+    name="implicit-bias",
+    title="Relative Positions Generalize, Absolute Positions Memorize",
+    source="arXiv 2607.18759v1",
+    # In the order of the print.
+    items=(figure1.ITEM, table1.ITEM, figure2.ITEM, figure3.ITEM, table2.ITEM, table5.ITEM, table7.ITEM),
+)

@@ -1,0 +1,159 @@
+"""Reproduce a paper: train what its items need, judge every number, write verdicts, figures and a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from farfield.errors import FarfieldError, unknown
+from farfield.papers.base import BUDGETS, Budget, Item, Paper
+from farfield.papers.verdicts import Outcome, Verdict, judge
+from farfield.report.figures import save
+from farfield.studies.cells import Cell
+from farfield.studies.running import Progress, run
+from farfield.studies.store import Store, versions
+
+OUTCOMES: tuple[Outcome, ...] = ("reproduced", "differs", "not-comparable")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproduction came to.
+
+    Attributes:
+        verdicts: one a published number, in the order of the print.
+        figures: by item.
+        cells: heads the items rest on.
+        seconds: wall time of training and testing.
+    """
+
+    paper: Paper
+    budget: Budget
+    items: tuple[Item, ...]
+    verdicts: tuple[Verdict, ...]
+    figures: dict[str, Figure]
+    cells: int
+    seconds: float
+
+    def counts(self, item: str | None = None) -> dict[Outcome, int]:
+        """Verdicts by outcome, of one item or of all."""
+        counter = Counter(verdict.verdict for verdict in self.verdicts if item in (None, verdict.item))
+        return {outcome: counter[outcome] for outcome in OUTCOMES}
+
+    def summary(self) -> str:
+        """The outcome in one sentence."""
+        counts = self.counts()
+        if not self.budget.verdicts:
+            return f"The {self.budget.name} budget gives no verdicts: it shows that {len(self.items)} items run."
+        judged = counts["reproduced"] + counts["differs"]
+        return (
+            f"{counts['reproduced']} of {judged} published numbers reproduced, {counts['differs']} differ; "
+            f"{counts['not-comparable']} further claims have no number to compare with."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole reproduction as one JSON-able object."""
+        return {
+            "paper": self.paper.name,
+            "source": self.paper.source,
+            "budget": self.budget.name,
+            "items": [item.name for item in self.items],
+            "summary": self.summary(),
+            "counts": self.counts(),
+            "verdicts": [verdict.to_json() for verdict in self.verdicts],
+            "cells": self.cells,
+            "seconds": round(self.seconds, 2),
+            "versions": versions(),
+        }
+
+
+def select_items(paper: Paper, only: Iterable[str] | None) -> tuple[Item, ...]:
+    """The items named, in the paper's order; all if none is named (FarfieldError for an unknown name)."""
+    names = [name for entry in only or () for name in entry.replace(",", " ").split()]
+    known = {item.name for item in paper.items}
+    for name in names:
+        if name not in known:
+            raise unknown(f"item of {paper.name}", name, known)
+    return tuple(item for item in paper.items if not names or item.name in names)
+
+
+def plan(items: Iterable[Item], budget: Budget) -> dict[str, dict[str, list[Cell]]]:
+    """The cells of each item at a budget, by series."""
+    return {item.name: budget.apply(item.series()) for item in items}
+
+
+def reproduce(
+    paper: Paper,
+    *,
+    only: Iterable[str] | None = None,
+    budget: str = "full",
+    out: str | Path,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Run a paper's items and judge them; cells that ``out`` already holds are not run again.
+
+    Args:
+        only: names of items; all if None.
+        budget: ``full``, ``quick`` or ``smoke``.
+        out: folder for ``cells/``, ``figures/`` and ``verdicts.json``; the page is the report's to write.
+
+    Raises:
+        FarfieldError: for an unknown name, or a folder that cannot be written.
+    """
+    if budget not in BUDGETS:
+        raise unknown("budget", budget, BUDGETS)
+    spend = BUDGETS[budget]
+    items = select_items(paper, only)
+    folder = Path(out)
+    store = Store(folder / "cells")
+    started = time.perf_counter()
+    planned = plan(items, spend)
+    cells = list(dict.fromkeys(cell for series in planned.values() for group in series.values() for cell in group))
+    finished = dict(zip(cells, run(cells, store, workers=workers, progress=progress), strict=True))
+    results = {
+        name: {label: [finished[cell] for cell in group] for label, group in series.items()}
+        for name, series in planned.items()
+    }
+    verdicts = []
+    for item in items:
+        for comparison in item.compare(results[item.name]):
+            if not spend.verdicts:
+                comparison = replace(comparison, incomparable=f"The {spend.name} budget gives no verdicts.")
+            verdicts.append(judge(item.name, comparison))
+    figures = {item.name: item.draw(results[item.name]) for item in items if item.draw}
+    outcome = Reproduction(paper, spend, items, tuple(verdicts), figures, len(cells), time.perf_counter() - started)
+    write_files(outcome, folder)
+    return outcome
+
+
+def write_files(outcome: Reproduction, folder: Path) -> None:
+    """Write ``verdicts.json`` and ``figures/``, each replacing its predecessor at once or not at all."""
+    try:
+        (folder / "figures").mkdir(exist_ok=True)
+        write_text(
+            folder / "verdicts.json", json.dumps([verdict.to_json() for verdict in outcome.verdicts], indent=1) + "\n"
+        )
+    except OSError as reason:
+        raise FarfieldError(f"cannot write to {folder}: {reason.strerror}") from None
+    for name, figure in outcome.figures.items():
+        for suffix in (".svg", ".png"):
+            save(figure, folder / "figures" / f"{name}{suffix}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file under a temporary name, then rename."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.writing")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,244 @@
+"""Figures, drawn without a display: every function returns a matplotlib Figure, :func:`save` writes it.
+
+Series differ in colour, dash and marker at once, so that they survive print and colour blindness. The colours
+are Okabe and Ito's.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from farfield.errors import FarfieldError
+from farfield.probes.attention import relative_profiles
+from farfield.statistics import Estimate, over_seeds
+from farfield.studies.results import CellResult
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.facecolor": "white",
+    "svg.hashsalt": "farfield",
+}
+
+
+def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
+    """Accuracy, peak height and selected offset against length; one curve a series, bands over seeds."""
+    with mpl.rc_context(STYLE):
+        figure, (left, middle, right) = _panels(3)
+        first = next(iter(results.values()))[0]
+        for index, (name, cells) in enumerate(results.items()):
+            lengths = cells[0].lengths
+            rows = {
+                left: ([[right.value for right in cell.accuracy] for cell in cells], (0.0, 1.0)),
+                middle: ([cell.peak_height for cell in cells], (0.0, 1.0)),
+                right: ([cell.selected_offset for cell in cells], None),
+            }
+            for axes, (values, bounds) in rows.items():
+                _curve(axes, index, name, lengths, np.array(values, float), bounds)
+        for axes, title, label in (
+            (left, "Accuracy", "share of sequences"),
+            (middle, "Peak height", "largest mean attention"),
+            (right, "Selected offset", "key - query"),
+        ):
+            axes.set(title=title, xlabel="length L", ylabel=label)
+            _mark_training(axes, first.cell.longest)
+        left.axhline(first.accuracy[0].chance, color="0.35", dashes=(4, 3), linewidth=1)
+        _note(left, "chance", (first.lengths[-1], first.accuracy[0].chance), shift=(-2, -9))
+        left.set_ylim(0, 1.04)
+        middle.set_ylim(0, 1.04)
+        right.axhline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
+        right.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _note(right, "target", (first.lengths[-1], first.target_offset), shift=(-2, -9))
+        _legend(figure, [left], f"bands: 95% intervals of the mean over n = {_counts(results)} seeds (Student t)")
+        return figure
+
+
+def profiles(results: Mapping[str, Sequence[CellResult]]) -> Figure:
+    """Mean attention of each series by offset (left) and by absolute position (right), one curve a length."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _panels(2, rows=len(results), height=2.5)
+        axes = np.reshape(axes, (len(results), 2))
+        for row, (name, cells) in zip(axes, results.items(), strict=True):
+            _profile_row(row, name, cells)
+        _legend(figure, axes[0], f"mean over n = {_counts(results)} seeds; every curve over its own length's keys")
+        return figure
+
+
+def _profile_row(row: np.ndarray, name: str, cells: Sequence[CellResult]) -> None:
+    relative, absolute = row
+    cell = cells[0].cell
+    attention = np.mean([result.mean_attention for result in cells], axis=0)
+    span = min(cell.lengths)
+    aligned = relative_profiles(attention, cells[0].lengths)
+    for index, length in enumerate(cell.lengths):
+        style = _style(index)
+        relative.plot(np.arange(1 - span, 1), aligned[index], label=f"L = {length}", **style)
+        absolute.plot(np.arange(length), attention[index, :length], **style | {"markevery": max(1, length // 12)})
+    relative.set(title=f"{name}: by offset", xlabel="offset (key - query)", ylabel="mean attention", ylim=(0, None))
+    absolute.set(title=f"{name}: by position", xlabel="key position", ylabel="mean attention", ylim=(0, None))
+    relative.axvline(cells[0].target_offset, color="0.35", dashes=(4, 3), linewidth=1)
+    _note(relative, "target", (cells[0].target_offset, relative.get_ylim()[1]), shift=(-4, -8))
+    _mark_training(absolute, cell.longest - 1, "last trained position")
+
+
+def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
+    """Carrier-only profile by offset, and peak height with the fitted decay law."""
+    with mpl.rc_context(STYLE):
+        figure, (left, right) = _panels(2, height=3.0)
+        first = cells[0]
+        rows = np.array([cell.carrier.profile for cell in cells]) / np.sqrt(first.cell.width)
+        shown = first.offsets >= -20
+        _curve(left, 0, "carrier-only profile", first.offsets[shown], rows[:, shown], None)
+        left.axvline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
+        _note(left, f"target {first.target_offset}", (first.target_offset, left.get_ylim()[0]), shift=(-4, 4))
+        left.set(title="Carrier-only profile", xlabel="offset (key - query)", ylabel="logit")
+        heights = np.array([cell.peak_height for cell in cells])
+        _curve(right, 0, "measured", first.lengths, heights, (0.0, 1.0))
+        fits = [cell.dilution for cell in cells]
+        alpha, c, r2 = (float(np.mean([getattr(fit, name) for fit in fits])) for name in ("alpha", "c", "r2"))
+        grid = np.linspace(first.lengths.min(), first.lengths.max(), 100)
+        label = f"1/({alpha:.2f} + {c:.4f} (L - 1)), R² = {r2:.3f}"
+        right.plot(grid, 1 / (alpha + c * (grid - 1)), color=COLOURS[1], linestyle="--", label=label)
+        right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
+        _mark_training(right, first.cell.longest)
+        _legend(figure, [right], f"bands: 95% intervals of the mean over n = {len(cells)} seeds (Student t)")
+        return figure
+
+
+def verdict_strip(counts: Mapping[str, Mapping[str, int]]) -> Figure:
+    """How many published numbers were reproduced, differ or cannot be compared, one bar an item."""
+    looks = {
+        "reproduced": ("#009E73", "", "white"),
+        "differs": ("#D55E00", "//", "white"),
+        "not-comparable": ("#BBBBBB", "..", "black"),
+    }
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        figure = _figure(7.6, 0.55 + 0.3 * len(counts))
+        axes = figure.add_subplot()
+        for row, (_, outcomes) in enumerate(counts.items()):
+            left = 0
+            for outcome, (colour, hatch, ink) in looks.items():
+                number = outcomes.get(outcome, 0)
+                if number:
+                    axes.barh(row, number, left=left, color=colour, hatch=hatch, edgecolor="white", height=0.72)
+                    axes.text(left + number / 2, row, str(number), ha="center", va="center", color=ink, fontsize=8)
+                left += number
+        axes.set_yticks(range(len(counts)), list(counts))
+        axes.invert_yaxis()
+        axes.set_xlabel("published numbers and claims")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name)
+                   for name, (colour, hatch, _) in looks.items()]  # fmt: skip
+        figure.legend(handles=handles, loc="outside right upper")
+        return figure
+
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_path(path: Path) -> None:
+    """Refuse a path that no figure could be written to, before the work that the figure shows (FarfieldError)."""
+    if path.suffix not in FORMATS:
+        raise FarfieldError(f"cannot write the figure {path}: end its name in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise FarfieldError(f"cannot write the figure {path}: there is no folder {path.parent}")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's suffix.
+
+    Raises:
+        FarfieldError: for an unknown suffix or an unwritable place.
+    """
+    check_path(path)
+    try:
+        with mpl.rc_context(STYLE):
+            figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as reason:
+        raise FarfieldError(f"cannot write the figure {path}: {reason.strerror}") from None
+
+
+def to_svg(figure: Figure) -> str:
+    """A figure as SVG text."""
+    buffer = io.StringIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _panels(columns: int, rows: int = 1, height: float = 2.8) -> tuple[Figure, np.ndarray]:
+    figure = _figure(3.1 * columns + (1.4 if columns < 3 else 0), height * rows + 0.5)
+    return figure, figure.subplots(rows, columns)
+
+
+def _style(index: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": DASHES[index % len(DASHES)],
+        "marker": MARKERS[index % len(MARKERS)],
+    }
+
+
+def _curve(
+    axes: Axes, index: int, name: str, x: np.ndarray, rows: np.ndarray, bounds: tuple[float, float] | None
+) -> None:
+    """Mean over rows with its 95% interval as a band; one row draws no band."""
+    estimates: list[Estimate] = [over_seeds(column, bounds=bounds) for column in rows.T]
+    style = _style(index)
+    axes.plot(x, [estimate.mean for estimate in estimates], label=name, **style)
+    if len(rows) > 1:
+        low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
+
+
+def _mark_training(axes: Axes, longest: float, label: str = "longest trained length") -> None:
+    axes.axvline(longest, color="0.35", linestyle=":", linewidth=1.4, label=label)
+
+
+def _note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float]) -> None:
+    """Small grey words beside a reference line, right-aligned; the shift is in points."""
+    axes.annotate(text, at, shift, textcoords="offset points", ha="right", color="0.35", fontsize=7.5)
+
+
+def _legend(figure: Figure, panels: Sequence[Axes], note: str) -> None:
+    """One legend outside the panels, with the note that says what the bands are."""
+    entries = {
+        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(entries.values(), entries, loc="outside lower center", ncols=min(len(entries), 4), title=note,
+                  title_fontsize=7.5)  # fmt: skip
+
+
+def _counts(results: Mapping[str, Sequence[CellResult]]) -> str:
+    counts = sorted({len(cells) for cells in results.values()})
+    return "/".join(map(str, counts))

@@ -1,0 +1,74 @@
+"""The HTML page of a reproduction: one self-contained file, no network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from farfield.errors import FarfieldError
+from farfield.papers.reproduce import Reproduction, write_text
+from farfield.papers.verdicts import LEVEL
+from farfield.report.figures import save, to_svg, verdict_strip
+from farfield.report.terminal import number
+from farfield.studies.store import versions
+
+
+def write_page(outcome: Reproduction, folder: Path) -> Path:
+    """Write ``index.html`` into the folder of a reproduction and return its path.
+
+    Raises:
+        FarfieldError: if the folder cannot be written.
+    """
+    page = folder / "index.html"
+    try:
+        save(verdict_strip(_strip(outcome)), folder / "figures" / "verdicts.png")
+        write_text(page, render(outcome))
+    except OSError as reason:
+        raise FarfieldError(f"cannot write {page}: {reason.strerror}") from None
+    return page
+
+
+def render(outcome: Reproduction) -> str:
+    """The page as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["number"] = number
+    return environment.get_template("reproduction.html").render(
+        outcome=outcome,
+        counts=outcome.counts(),
+        level=round(100 * LEVEL),
+        strip=inline(verdict_strip(_strip(outcome)), "verdicts"),
+        items=[_item(outcome, item) for item in outcome.items],
+        differing=[verdict for verdict in outcome.verdicts if verdict.verdict == "differs"],
+        versions=versions(),
+        command=f"farfield reproduce {outcome.paper.name} --budget {outcome.budget.name}",
+    )
+
+
+def _strip(outcome: Reproduction) -> dict[str, Any]:
+    return {item.name: outcome.counts(item.name) for item in outcome.items}
+
+
+def _item(outcome: Reproduction, item: Any) -> dict[str, Any]:
+    verdicts = [verdict for verdict in outcome.verdicts if verdict.item == item.name]
+    figure = outcome.figures.get(item.name)
+    return {
+        "name": item.name,
+        "title": item.title,
+        "caption": item.caption,
+        "figure": None if figure is None else inline(figure, item.name),
+        "verdicts": verdicts,
+        "about": (item.about or "").partition("\n\n")[2].replace("``", ""),
+    }
+
+
+def inline(figure: Any, prefix: str) -> str:
+    """A figure as an SVG element for a page, its identifiers made unique by ``prefix``."""
+    svg = to_svg(figure)
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'role="img"', svg, count=1)
