@@ -7,15 +7,15 @@ OUT ?= farfield-results/implicit-bias
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test test-slow lint format bench lock clean help
+.PHONY: reproduce test test-slow lint format bench docs lock clean help
 
 reproduce: $(READY) ## train every head behind the paper's central claims and judge each number
 	$(BIN)/farfield reproduce implicit-bias --out $(OUT)
 
 test: $(READY) ## the test suite
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadfile
 
-test-slow: $(READY) ## the longer checks: twenty kills at random moments, the full reproduction
+test-slow: $(READY) ## the longer checks: twenty kills at random moments, the whole reproduction
 	$(BIN)/pytest -m slow
 
 lint: $(READY) ## style, formatting and types
@@ -29,6 +29,10 @@ format: $(READY) ## rewrite the code in the project's style
 
 bench: $(READY) .bench-venv/.ready ## farfield against a plain PyTorch script, in one run
 	$(BIN)/python benchmarks/speed.py --torch-python .bench-venv/bin/python
+
+docs: reproduce ## draw the README's picture again
+	mkdir -p docs/images
+	cp $(OUT)/figures/figure1.png docs/images/figure1.png
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools

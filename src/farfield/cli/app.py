@@ -226,10 +226,10 @@ def list_names(
 
 def _range(text: str) -> tuple[int, int]:
     shortest, _, longest = text.partition(":")
-    numbers = _whole_numbers("--lengths", f"{shortest},{longest or shortest}")
-    if len(numbers) != 2:
-        raise FarfieldError(f"--lengths {text!r}: write SHORTEST:LONGEST, for example 8:16")
-    return numbers[0], numbers[1]
+    try:
+        return int(shortest), int(longest or shortest)
+    except ValueError:
+        raise FarfieldError(f"--lengths {text!r}: write SHORTEST:LONGEST, for example 8:16") from None
 
 
 def _whole_numbers(option: str, text: str) -> list[int]:

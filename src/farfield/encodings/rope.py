@@ -68,7 +68,7 @@ class Rope(Encoding):
         """
         precise = jnp.promote_types(dtype, jnp.float32)
         theta = frequencies(width, jnp.asarray(self.base, precise))
-        angle = jnp.asarray(positions).astype(precise)[..., None] * theta
+        angle = jnp.multiply.outer(jnp.asarray(positions).astype(precise), theta)
         return jnp.cos(angle).astype(dtype), jnp.sin(angle).astype(dtype)
 
 

@@ -66,7 +66,7 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
             axes.set(title=title, xlabel="length L", ylabel=label)
             _mark_training(axes, first.cell.longest)
         left.axhline(first.accuracy[0].chance, color="0.35", dashes=(4, 3), linewidth=1)
-        _note(left, "chance", (first.lengths[-1], first.accuracy[0].chance), shift=(-2, -9))
+        _note(left, "chance", (first.cell.longest, first.accuracy[0].chance), shift=(-3, 3))
         left.set_ylim(0, 1.04)
         middle.set_ylim(0, 1.04)
         right.axhline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
