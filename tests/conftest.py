@@ -1,0 +1,54 @@
+"""Settings and fixtures that every test file shares.
+
+Rank promotion raises everywhere. Implicit dtype promotion raises where a test asks for `strict_dtypes`: float32
+tests outside training do. Training cannot, since optax's own Adam raises a float to an integer power.
+"""
+
+from __future__ import annotations
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+
+from farfield.studies.results import CellResult
+from farfield.studies.running import run
+from support import double_precision, small_cell
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# No deadline, since the first example of a shape compiles; fixed examples, so that a run can be repeated.
+settings.register_profile(
+    "farfield",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("farfield")
+
+
+@pytest.fixture
+def float64():
+    """Double precision for the length of a test."""
+    with double_precision():
+        yield
+
+
+@pytest.fixture
+def strict_dtypes():
+    """Arrays of different types may not meet without a cast."""
+    with jax.numpy_dtype_promotion("strict"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def rope_result() -> CellResult:
+    """A RoPE head trained for a few hundred steps."""
+    return run([small_cell("rope")])[0]
+
+
+@pytest.fixture(scope="session")
+def learned_result() -> CellResult:
+    """A learned-position head trained for a few hundred steps, with weight decay on its table."""
+    return run([small_cell("learned", weight_decay=1e-2)])[0]

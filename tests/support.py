@@ -1,0 +1,157 @@
+"""What several test files need: small cells, example encodings, and a head's logits by the three hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from farfield.encodings import Encoding, encodings
+from farfield.models import head
+from farfield.models.head import HeadParameters
+from farfield.registry import Registry, traced
+from farfield.studies.cells import Cell
+from farfield.tasks import tasks
+from farfield.training import Knobs
+
+# Every registered encoding with its defaults, and settings that change what it computes.
+SPECS = [*encodings, "rope:base=100", "rope:layout=interleaved"]
+
+# Encodings whose logits depend on absolute positions. Any other must be shift equivariant.
+ABSOLUTE = {"learned"}
+RELATIVE_SPECS = [spec for spec in SPECS if spec.partition(":")[0] not in ABSOLUTE]
+ABSOLUTE_SPECS = [spec for spec in SPECS if spec.partition(":")[0] in ABSOLUTE]
+
+# For small arithmetic in many shapes: what costs is compiling it.
+quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@contextlib.contextmanager
+def double_precision() -> Iterator[None]:
+    """float64 by default. Promotion is implicit here: `jnp.promote_types` itself raises where it is strict."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+own: Registry[Encoding] = Registry("encoding")
+
+
+@own.register("triangle")
+@dataclass(frozen=True)
+class Triangle(Encoding):
+    """The example of the documentation: a user's own encoding with one method."""
+
+    slope: float = traced(0.5)
+
+    def bias(self, parameters, query_positions, key_positions):
+        distance = query_positions[:, None] - key_positions[None, :]
+        return -self.slope * distance.astype(float)
+
+
+@own.register("all-hooks")
+@dataclass(frozen=True)
+class AllHooks(Encoding):
+    """Adds a vector, scales queries and keys by position, and adds a bias, each with its own parameter."""
+
+    rows: int = 64
+
+    def initialize(self, key, width):
+        return {
+            "table": jax.random.normal(key, (self.rows, width)),
+            "scale": jnp.linspace(0.5, 1.5, width),
+            "slope": jnp.asarray(0.3),
+        }
+
+    def embed(self, parameters, positions):
+        return parameters["table"][positions]
+
+    def rotate(self, parameters, query, key, query_positions, key_positions):
+        def turned(x, positions):
+            angle = positions.astype(x.dtype)[..., None] * parameters["scale"].reshape((1,) * positions.ndim + (-1,))
+            angle = angle.reshape((1,) * (x.ndim - angle.ndim) + angle.shape)
+            return x * jnp.cos(angle) + jnp.roll(x, 1, axis=-1) * jnp.sin(angle)
+
+        return turned(query, query_positions), turned(key, key_positions)
+
+    def bias(self, parameters, query_positions, key_positions):
+        distance = (query_positions[:, None] - key_positions[None]).astype(parameters["slope"].dtype)
+        return -parameters["slope"] * jnp.sqrt(jnp.abs(distance) + 1)
+
+
+def example(spec: str, longest: int) -> Encoding:
+    """A registered encoding, or one of this file's own, ready for positions 0 .. longest."""
+    registry = own if spec in own else encodings
+    return registry.parse(spec).resolved(longest)
+
+
+def drawn(initialize: Any, seed: int) -> Any:
+    """Parameters of the shapes that ``initialize`` gives, from N(0, 1), without compiling its draws."""
+    random = np.random.default_rng(seed)
+    shapes = jax.eval_shape(initialize, jax.random.key(0))
+    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
+
+
+def drawn_head(encoding: Encoding, vocabulary: int, width: int, seed: int) -> HeadParameters:
+    """A head with all parameters drawn anew, so that its logits are far from uniform."""
+    parameters = drawn(lambda key: head.initialize(key, encoding, vocabulary, width), seed)
+    scaled = {name: getattr(parameters, name) / float(np.sqrt(width)) for name in ("query", "key", "value", "readout")}
+    return dataclasses.replace(parameters, **scaled)
+
+
+def pair_logits(
+    encoding: Encoding, parameters: Any, query: Any, key: Any, query_positions: Any, key_positions: Any
+) -> jax.Array:
+    """Logits [query, key] before the softmax, for vectors at given positions, by the three hooks alone."""
+    added_query = encoding.embed(parameters, query_positions)
+    added_key = encoding.embed(parameters, key_positions)
+    if added_query is not None and added_key is not None:
+        query, key = query + added_query, key + added_key
+    query, key = encoding.rotate(parameters, query, key, query_positions, key_positions)
+    logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)
+    bias = encoding.bias(parameters, query_positions, key_positions)
+    return logits if bias is None else logits + bias.astype(logits.dtype)
+
+
+def vectors(seed: int, count: int, width: int, dtype: Any = None) -> tuple[jax.Array, jax.Array]:
+    """Normal queries and keys [count, width]."""
+    draws = np.random.default_rng(seed).normal(size=(2, count, width))
+    query, key = jnp.asarray(draws, dtype or float)
+    return query, key
+
+
+def small_cell(encoding: str = "rope", task: str = "offset:2", **changes: Any) -> Cell:
+    """A resolved cell that trains in a fraction of a second; all that share an encoding share a program."""
+    settings: dict[str, Any] = {
+        "steps": 400,
+        "learning_rate": 3e-3,
+        "batch": 128,
+        "sequences": 512,
+        "lengths": (12, 16, 24, 48),
+    }
+    return Cell(encodings.parse(encoding), tasks.parse(task), **(settings | changes)).resolved()
+
+
+def make_knobs(encoding: Encoding, *, task: str = "offset:2", **changes: Any) -> Knobs:
+    """Knobs at the default precision, all leaves arrays."""
+    settings: dict[str, Any] = {"shortest": 4, "temperature": 1.0, "learning_rate": 1e-2, "weight_decay": 0.0}
+    settings |= changes
+    knobs = Knobs(
+        seed=jnp.uint32(settings.pop("seed", 0)),
+        encoding=encoding,
+        task=settings.pop("task_object", None) or tasks.parse(task),
+        shortest=jnp.int32(settings.pop("shortest")),
+        **{name: jnp.asarray(value, float) for name, value in settings.items()},
+    )
+    return jax.tree.map(jnp.asarray, knobs)
+
+
+def traced_fields(entry: Any) -> list[str]:
+    """Names of the fields that are data to a compiled program."""
+    return [field.name for field in dataclasses.fields(entry) if field.metadata.get("traced")]

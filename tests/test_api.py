@@ -1,0 +1,105 @@
+"""The Python interface: three lines from question to answer."""
+
+import json
+
+import numpy as np
+import pytest
+
+import farfield as ff
+from farfield.studies.results import to_arrays
+
+SMALL = {"steps": 60, "sequences": 256, "width": 16, "vocabulary": 8, "test": (12, 16, 24)}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return ff.train("rope", "offset:2", seeds=3, **SMALL)
+
+
+def test_train_returns_what_it_promises(result):
+    assert set(result.accuracy) == {12, 16, 24}
+    assert all(0 <= estimate.low <= estimate.mean <= estimate.high <= 1 for estimate in result.accuracy.values())
+    assert all(estimate.n == 3 for estimate in result.peak.values())
+    assert len(result.selected_offset[24]) == 3
+    assert result.carrier.peak in range(-23, 1)
+    assert np.isfinite(result.dilution.c)
+
+
+def test_json_holds_every_documented_key_and_no_nan(result):
+    content = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert {"accuracy", "selected_offset", "peak", "carrier", "dilution", "seconds", "versions", "config"} <= set(
+        content
+    )
+    assert set(content["accuracy"]["24"]) == {"mean", "low", "high", "n", "kind"}
+    assert {"key", "query", "peak"} <= set(content["carrier"])
+    assert {"alpha", "c", "r2"} <= set(content["dilution"])
+    assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half"}
+    assert content["in_range"] == {"12": True, "16": True, "24": False}
+    assert content["chance"] == 1 / 8
+    assert len(content["selected_offset"]["24"]) == 3
+
+
+def test_json_of_one_seed_and_two_lengths_has_null_for_what_does_not_exist():
+    one = ff.train("learned", "offset:1", seeds=1, **SMALL | {"test": (12, 16)})
+    content = json.loads(json.dumps(one.to_json(), allow_nan=False))
+    assert content["dilution"]["c"] is None
+    assert content["carrier"]["peak"] is None
+    assert content["accuracy"]["12"]["kind"].startswith("Wilson")
+
+
+def test_a_diverged_seed_is_named_and_not_averaged_away():
+    wild = ff.train("rope", "offset:1", seeds=1, **SMALL | {"learning_rate": 1e30})
+    assert wild.diverged == [0]
+    content = json.loads(json.dumps(wild.to_json(), allow_nan=False))
+    assert content["diverged"] == [0]
+
+
+def test_seeds_may_be_named_and_keep_their_results(result):
+    again = ff.train("rope", "offset:2", seeds=[2, 0], **SMALL)
+    by_seed = {cell.cell.seed: cell for cell in result.cells}
+    for cell in again.cells:
+        ours, theirs = to_arrays(cell), to_arrays(by_seed[cell.cell.seed])
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_folder_keeps_results_and_a_changed_setting_is_not_mistaken_for_done(tmp_path):
+    first = ff.train("rope", "offset:1", seeds=2, out=tmp_path, **SMALL)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert len(files) == 4
+    again = ff.train("rope", "offset:1", seeds=2, out=tmp_path, **SMALL)
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert again.accuracy == first.accuracy
+    ff.train("rope", "offset:1", seeds=2, out=tmp_path, **SMALL | {"learning_rate": 2e-3})
+    assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_plot_writes_a_figure_without_a_display(result, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "TkAgg")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    result.plot(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "words"),
+    [
+        (("roep", "offset:1"), {}, ["roep", "rope"]),
+        (("rope", "ofset:1"), {}, ["ofset", "offset"]),
+        (("rope", "offset:9"), {}, ["9", "8", "at most 7"]),
+        (("rope", "offset:1"), {"width": 63}, ["even", "63"]),
+        (("rope", "offset:1"), {"steps": 0}, ["steps", "positive"]),
+        (("rope", "offset:1"), {"lerning_rate": 1}, ["lerning_rate", "learning_rate"]),
+        (("learned:rows=16", "offset:1"), {}, ["48", "16 rows", "rows=48"]),
+        (("rope", "offset:1"), {"seeds": 0}, ["seed"]),
+        (("rope", "offset:1"), {"test": ()}, ["test lengths"]),
+        (("rope", "offset:1"), {"test": (16, 16)}, ["twice"]),
+        (("rope", "offset:1"), {"temperature": float("nan")}, ["temperature"]),
+        (("rope", "offset:1"), {"weight_decay": -1.0}, ["weight_decay"]),
+        (("rope", "offset:1"), {"vocabulary": 5000}, ["vocabulary", "1024"]),
+    ],
+)
+def test_bad_settings_are_refused_with_the_input_the_reason_and_the_mend(arguments, settings, words):
+    with pytest.raises(ff.FarfieldError) as caught:
+        ff.train(*arguments, **settings)
+    for word in words:
+        assert word in str(caught.value)

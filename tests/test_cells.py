@@ -1,0 +1,119 @@
+"""Cells: what they refuse, and the identity that names their files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from farfield.encodings import Learned, Rope, encodings
+from farfield.errors import FarfieldError
+from farfield.studies.cells import Cell
+from farfield.tasks import FixedOffset, tasks
+
+CELL = Cell(Rope(), FixedOffset(2)).resolved()
+
+CHANGES = {
+    "encoding": Rope(base=500.0),
+    "task": FixedOffset(3),
+    "seed": 1,
+    "vocabulary": 21,
+    "width": 32,
+    "temperature": 2.0,
+    "shortest": 9,
+    "longest": 17,
+    "steps": 4001,
+    "batch": 128,
+    "learning_rate": 2e-3,
+    "weight_decay": 1e-3,
+    "path": "dense",
+    "lengths": (12, 16),
+    "sequences": 4095,
+}
+
+
+def test_the_identity_of_the_default_rope_cell_never_changes():
+    """Raise DATA_VERSION, and this value with it, when a change of code changes what a stored number means."""
+    assert CELL.identity == "bd7e29561ea0d5c4"
+
+
+def test_every_field_is_part_of_the_identity():
+    assert set(CHANGES) == {field.name for field in dataclasses.fields(Cell)}
+    changed = [dataclasses.replace(CELL, **{name: value}).resolved().identity for name, value in CHANGES.items()]
+    assert len({CELL.identity, *changed}) == len(CHANGES) + 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": 1},
+        {"weight_decay": 0},
+        {"lengths": (48, 40, 32, 24, 20, 16, 12)},
+        {"encoding": encodings.parse("rope:10000")},
+        {"encoding": Rope(base=10000)},
+        {"task": tasks.parse("offset:offset=2")},
+    ],
+)
+def test_two_spellings_of_one_cell_have_one_identity(changes):
+    other = dataclasses.replace(CELL, **changes).resolved()
+    assert other == CELL
+    assert other.identity == CELL.identity
+
+
+def test_a_seed_from_a_numpy_range_names_the_same_cell():
+    (seed,) = np.arange(3, 4)
+    assert Cell(Rope(), FixedOffset(2), seed=seed).resolved().identity == dataclasses.replace(CELL, seed=3).identity
+
+
+def test_a_configuration_is_plain_json():
+    config = json.loads(json.dumps(CELL.config()))
+    assert config["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half"}
+    assert config["task"] == {"name": "offset", "offset": 2}
+    assert config["lengths"] == [12, 16, 20, 24, 32, 40, 48]
+    assert Cell.from_config(config) == CELL
+
+
+def test_resolving_again_changes_nothing():
+    assert CELL.resolved() == CELL
+    learned = Cell(Learned(), FixedOffset(2)).resolved()
+    assert learned.resolved() == learned
+    assert learned.encoding == Learned(49)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"steps": 0}, r"steps = 0 must be a positive whole number"),
+        ({"batch": -1}, r"batch = -1 must be"),
+        ({"sequences": 0}, r"sequences = 0 must be"),
+        ({"temperature": 0.0}, r"temperature = 0 must be a positive number"),
+        ({"temperature": float("nan")}, r"temperature = nan must be"),
+        ({"learning_rate": float("inf")}, r"learning_rate = inf must be"),
+        ({"weight_decay": -0.1}, r"weight_decay = -0.1 must not be negative"),
+        ({"weight_decay": float("nan")}, r"weight_decay = nan must"),
+        ({"vocabulary": 1}, r"vocabulary = 1 must be between 2 and 1024"),
+        ({"vocabulary": 1025}, r"vocabulary = 1025 must be between"),
+        ({"seed": -1}, r"seed -1 must be between 0 and 4294967295"),
+        ({"seed": 2**32}, r"seed 4294967296 must be between"),
+        ({"shortest": 17}, r"training lengths 17:16: the shortest must come first"),
+        ({"lengths": ()}, r"test lengths \[\] must be positive whole numbers, at least one"),
+        ({"lengths": (0, 12)}, r"test lengths \[0, 12\] must be positive"),
+        ({"lengths": (12, 12)}, r"test lengths \[12, 12\] name a length twice"),
+        ({"lengths": (12, 2**24 + 1)}, r"test length 16777217 is longer than 16777216"),
+        ({"task": FixedOffset(0)}, r"offset:0 must be at least 1"),
+        ({"task": FixedOffset(8)}, r"offset:8 reaches outside sequences of length 8: use an offset of at most 7"),
+        ({"lengths": (2, 12)}, r"offset:2 reaches outside sequences of length 2: .*lengths of at least 3"),
+        ({"width": 63}, r"d must be even: got d = 63"),
+        ({"path": "dens"}, r"dense"),
+    ],
+)
+def test_a_cell_that_cannot_run_is_refused_with_the_setting_and_the_reason(changes, reason):
+    with pytest.raises(FarfieldError, match=reason) as error:
+        dataclasses.replace(CELL, **changes).resolved()
+    assert "\n" not in str(error.value)
+
+
+def test_the_longest_offset_that_fits_is_accepted():
+    assert Cell(Rope(), FixedOffset(7)).resolved().task == FixedOffset(7)

@@ -1,0 +1,102 @@
+"""The command line as a person meets it: real processes, their output and their exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SMALL = ["--steps", "40", "--sequences", "64", "--width", "16", "--vocabulary", "8", "--test", "12,16,24"]
+
+
+def farfield(*arguments, **more):
+    command = [sys.executable, "-c", "from farfield.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)
+
+
+def test_train_prints_a_summary_and_plain_progress_lines():
+    done = farfield("train", "--encoding", "rope", "--task", "offset:2", "--seeds", "2", *SMALL)
+    assert done.returncode == 0
+    assert "accuracy (chance 0.12)" in done.stdout
+    assert "Student t 95% over 2 seeds" in done.stdout
+    assert "\r" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_train_json_is_one_object_and_nothing_else(tmp_path):
+    figure = tmp_path / "curves.svg"
+    done = farfield("train", "--task", "offset:2", "--seeds", "2", "--json", "--plot", str(figure), *SMALL)
+    content = json.loads(done.stdout)
+    assert {"accuracy", "selected_offset", "peak", "carrier", "dilution", "seconds", "versions", "config"} <= set(
+        content
+    )
+    assert content["config"]["task"] == {"name": "offset", "offset": 2}
+    assert figure.exists()
+
+
+def test_reproduce_ends_with_a_table_and_the_pages_path(tmp_path):
+    done = farfield("reproduce", "implicit-bias", "--budget", "smoke", "--only", "figure1", "--out", str(tmp_path))
+    assert done.returncode == 0
+    assert str(tmp_path / "index.html") in done.stdout
+    assert "not-comparable" in done.stdout
+
+
+def test_list_names_everything():
+    done = farfield("list", "--json")
+    content = json.loads(done.stdout)
+    assert {entry["name"] for entry in content["encodings"]} >= {"rope", "learned"}
+    assert {entry["name"] for entry in content["tasks"]} >= {"offset"}
+    assert {entry["name"] for entry in content["items"]} >= {"table1", "figure3"}
+
+
+@pytest.mark.parametrize("command", ["train", "reproduce", "list"])
+def test_every_command_explains_itself_with_examples(command):
+    done = farfield(command, "--help")
+    assert done.returncode == 0
+    assert f"farfield {command}" in done.stdout
+    assert "Examples" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--encoding", "roep"], ["roep", "rope"]),
+        (["train", "--task", "offset:9"], ["at most 7"]),
+        (["train", "--stpes", "9"], ["--stpes", "--steps"]),
+        (["train", "--steps", "many"], ["--steps", "integer"]),
+        (["train", "--steps", "0"], ["steps"]),
+        (["train", "--lengths", "8-16"], ["8:16"]),
+        (["train", "--encoding", "learned:rows=20"], ["20 rows", "48"]),
+        (["train", "--plot", "curves.xyz"], [".png"]),
+        (["reproduce", "implict-bias"], ["implicit-bias"]),
+        (["reproduce", "implicit-bias", "--only", "tabel1"], ["table1"]),
+        (["trian"], ["trian"]),
+        (["list", "encoding"], ["encodings"]),
+    ],
+)
+def test_a_mistake_ends_in_one_line_and_exit_code_2(arguments, words):
+    done = farfield(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("farfield: error: ")
+    for word in words:
+        assert word in done.stderr
+
+
+def test_an_unwritable_folder_is_refused_before_training(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    done = farfield("train", "--out", str(in_the_way), *SMALL)
+    assert done.returncode == 2
+    assert str(in_the_way) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -c 'from farfield.cli import main; main()' list | head -1",
+        shell=True, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "encodings"
+    assert done.stderr == ""

@@ -1,0 +1,159 @@
+"""The fast path against the dense reference: scores, weights, loss and the whole gradient."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farfield.models import head, lookup
+from farfield.models.head import cross_entropy
+from support import SPECS, double_precision, drawn_head, example, quick_jit
+
+# (sequences, vocabulary, width, positions): more sequences than tokens; and fewer, with enough positions for the
+# blocked sum with a remainder.
+SHAPES = [(7, 5, 4, 6), (3, 9, 6, 37)]
+ALL = [*SPECS, "triangle", "all-hooks"]
+
+
+def both_paths(parameters, encoding, temperature, tokens, length, answers):
+    """(output, loss, gradient in parameters, settings and temperature) of the dense path and of the lookup."""
+
+    def one(forward):
+        def loss(parameters, encoding, temperature):
+            output = forward(parameters, encoding, temperature, tokens, length)
+            return cross_entropy(output.class_scores, answers), output
+
+        return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(parameters, encoding, temperature)
+
+    return one(head.forward), one(lookup.forward)
+
+
+compiled = quick_jit(both_paths)
+dense_forward, lookup_forward = quick_jit(head.forward), quick_jit(lookup.forward)
+
+
+def draw(spec, shape, seed, temperature, length, dtype):
+    """Arguments of `both_paths` from a seed."""
+    sequences, vocabulary, width, positions = shape
+    random = np.random.default_rng(seed)
+    encoding = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), example(spec, positions))
+    parameters = jax.tree.map(lambda leaf: leaf.astype(dtype), drawn_head(encoding, vocabulary, width, seed))
+    tokens = jnp.asarray(random.integers(0, vocabulary, (positions, sequences)), jnp.int32)
+    answers = jnp.asarray(random.integers(0, vocabulary, sequences), jnp.int32)
+    return parameters, encoding, jnp.asarray(temperature, dtype), tokens, jnp.asarray(length, jnp.int32), answers
+
+
+def assert_equal_paths(dense, fast, tolerance):
+    for (path, expected), found in zip(jax.tree_util.tree_leaves_with_path(dense), jax.tree.leaves(fast), strict=True):
+        assert found.dtype == expected.dtype
+        scale = max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale, err_msg=str(path))
+
+
+@pytest.mark.parametrize("spec", ALL)
+@settings(max_examples=12)
+@given(
+    shape=st.sampled_from(SHAPES), seed=st.integers(0, 10**6), temperature=st.floats(0.2, 5.0), data=st.data(),
+)  # fmt: skip
+def test_lookup_and_dense_agree_in_float64(spec, shape, seed, temperature, data):
+    length = data.draw(st.integers(1, shape[-1]), label="length")
+    with double_precision():
+        arguments = draw(spec, shape, seed, temperature, length, jnp.float64)
+        assert_equal_paths(*compiled(*arguments), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in ALL if ":" not in spec])
+@pytest.mark.parametrize("length", [1, 6])
+def test_lookup_and_dense_agree_in_float32(spec, length, strict_dtypes):
+    arguments = draw(spec, SHAPES[0], 3, 0.7, length, jnp.float32)
+    # Sums of some hundred products of rounding error 6e-8, through a softmax with logits of some tens.
+    assert_equal_paths(*compiled(*arguments), tolerance=2e-5)
+
+
+@pytest.mark.parametrize("spec", ["rope", "learned"])
+def test_padding_past_the_length_changes_nothing(spec):
+    with double_precision():
+        parameters, encoding, temperature, tokens, _, answers = draw(spec, SHAPES[1], 4, 1.0, 1, jnp.float64)
+        (_, padded), gradient = compiled(parameters, encoding, temperature, tokens, jnp.asarray(6, jnp.int32), answers)[
+            1
+        ]
+        output = dense_forward(parameters, encoding, temperature, tokens[:6], jnp.asarray(6))
+        np.testing.assert_allclose(padded.class_scores, output.class_scores, atol=1e-12)
+        np.testing.assert_allclose(padded.weights[:6], output.weights, atol=1e-14)
+        assert (np.asarray(padded.weights[6:]) == 0).all()
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize("forward", [dense_forward, lookup_forward])
+@pytest.mark.parametrize("length", [1, 4, 6])
+def test_weights_are_a_distribution_over_the_visible_keys(forward, length):
+    *arguments, _ = draw("rope", SHAPES[0], 5, 0.5, length, jnp.float32)
+    weights = np.asarray(forward(*arguments).weights)
+    np.testing.assert_allclose(weights.sum(axis=0), 1, rtol=1e-6)
+    assert (weights[:length] > 0).all()
+    assert (weights[length:] == 0).all()
+
+
+def test_the_dense_head_is_the_formula_of_the_paper(float64):
+    parameters, encoding, _, tokens, _, _ = draw("triangle", SHAPES[0], 6, 1.0, 6, jnp.float64)
+    output = dense_forward(parameters, encoding, jnp.asarray(0.7), tokens, jnp.asarray(5))
+    p = jax.tree.map(np.asarray, parameters)
+    for sequence in range(7):
+        x = p.embedding[np.asarray(tokens)[:5, sequence]]
+        logits = [((p.query @ x[4]) @ (p.key @ x[t]) / np.sqrt(4) - 0.5 * (4 - t)) / 0.7 for t in range(5)]
+        weights = np.exp(logits) / np.exp(logits).sum()
+        scores = p.readout @ sum(w * (p.value @ row) for w, row in zip(weights, x, strict=True))
+        np.testing.assert_allclose(output.weights[:5, sequence], weights, atol=1e-14)
+        np.testing.assert_allclose(output.class_scores[:, sequence], scores, atol=1e-13)
+
+
+def test_cross_entropy_is_the_mean_negative_log_probability(float64):
+    scores = np.random.default_rng(0).normal(size=(4, 3))
+    answers = np.array([2, 0, 3])
+    expected = np.mean([np.log(np.exp(column).sum()) - column[a] for column, a in zip(scores.T, answers, strict=True)])
+    assert float(cross_entropy(jnp.asarray(scores), jnp.asarray(answers))) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("positions", [1, 33])
+def test_gathered_logits_and_their_gradient_equal_a_plain_loop(positions, float64):
+    random = np.random.default_rng(positions)
+    vocabulary, sequences = 4, 5
+    logits = random.normal(size=(vocabulary, positions, vocabulary))
+    query, tokens = random.integers(0, 4, sequences), random.integers(0, 4, (positions, sequences))
+    weights = random.normal(size=(positions, sequences))
+    expected, gradient = np.zeros((positions, sequences)), np.zeros_like(logits)
+    for p in range(positions):
+        for s in range(sequences):
+            expected[p, s] = logits[query[s], p, tokens[p, s]]
+            gradient[query[s], p, tokens[p, s]] += weights[p, s]
+
+    def gather(logits):
+        return lookup.gather_logits(logits, jnp.asarray(query), jnp.asarray(tokens))
+
+    found, pull = jax.vjp(gather, jnp.asarray(logits))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(pull(jnp.asarray(weights))[0], gradient, atol=1e-14)
+
+
+@pytest.mark.parametrize("positions", [1, 15, 16, 17, 32, 37, 48])
+def test_sums_by_token_and_their_gradient_equal_a_plain_loop(positions, float64):
+    random = np.random.default_rng(positions)
+    vocabulary, sequences = 5, 3
+    weights, tokens = random.normal(size=(positions, sequences)), random.integers(0, 5, (positions, sequences))
+    pulled = random.normal(size=(vocabulary, sequences))
+    expected, gradient = np.zeros((vocabulary, sequences)), np.zeros_like(weights)
+    for p in range(positions):
+        for s in range(sequences):
+            expected[tokens[p, s], s] += weights[p, s]
+            gradient[p, s] = pulled[tokens[p, s], s]
+
+    def total(weights):
+        return lookup.sum_by_token(weights, jnp.asarray(tokens), vocabulary)
+
+    found, pull = jax.vjp(total, jnp.asarray(weights))
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+    np.testing.assert_array_equal(pull(jnp.asarray(pulled))[0], gradient)

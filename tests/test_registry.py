@@ -1,0 +1,180 @@
+"""Names, settings and configurations of registered encodings and tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import jax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farfield.encodings import Rope, encodings
+from farfield.errors import FarfieldError
+from farfield.registry import Registry, traced
+from farfield.studies.cells import Cell
+from farfield.tasks import FixedOffset, tasks
+from support import traced_fields
+
+ENTRIES = [(encodings, name, encodings.parse(name)) for name in encodings] + [
+    (tasks, name, tasks.get(name, **({"offset": 2} if name == "offset" else {}))) for name in tasks
+]
+IDS = [f"{registry.kind}-{name}" for registry, name, _ in ENTRIES]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A class to register, with one field of each kind."""
+
+    size: int = traced(1)
+    label: str = "a"
+    rate: float = traced(0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rope", Rope()),
+        ("rope:", Rope()),
+        ("rope:500", Rope(base=500.0)),
+        ("rope:base=500", Rope(base=500.0)),
+        ("rope:5e5,layout=interleaved", Rope(base=500000.0, layout="interleaved")),
+        (" rope: base = 500 , layout = half ", Rope(base=500.0)),
+        ("rope:layout=interleaved,base=500", Rope(base=500.0, layout="interleaved")),
+    ],
+)
+def test_text_with_bare_and_named_settings_builds_the_entry(text, expected):
+    assert encodings.parse(text) == expected
+
+
+def test_a_bare_value_after_the_first_setting_is_refused():
+    with pytest.raises(FarfieldError, match="interleaved' as setting=value"):
+        encodings.parse("rope:500,interleaved")
+
+
+@pytest.mark.parametrize("text", ["rope:base=500,base=600", "rope:500,base=600"])
+def test_a_setting_given_twice_is_refused_rather_than_one_of_them_dropped(text):
+    with pytest.raises(FarfieldError, match="base"):
+        encodings.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("registry", "text", "nearest"),
+    [
+        (encodings, "rop", "rope"),
+        (encodings, "ROPE", "rope"),
+        (encodings, "lerned", "learned"),
+        (tasks, "ofset:2", "offset"),
+        (encodings, "rope:bse=5", "base"),
+        (encodings, "rope:layuot=half", "layout"),
+    ],
+)
+def test_an_unknown_name_or_setting_gets_the_nearest_spelling(registry, text, nearest):
+    with pytest.raises(FarfieldError, match=f"did you mean '{nearest}'") as error:
+        registry.parse(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_far_from_all_others_gets_the_list_and_no_guess():
+    with pytest.raises(FarfieldError, match=r"unknown encoding 'zzzz': known: .*rope") as error:
+        encodings.parse("zzzz")
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "settings", "reason"),
+    [
+        (encodings, "rope", {"base": "ten"}, "rope:base='ten' is not a number"),
+        (encodings, "rope", {"base": None}, "is not a number"),
+        (encodings, "learned", {"rows": "16.5"}, "is not a whole number"),
+        (encodings, "learned", {"rows": 16.5}, "is not a whole number"),
+        (encodings, "learned", {"rows": float("inf")}, "is not a whole number"),
+        (tasks, "offset", {"offset": "two"}, "offset:offset='two' is not a whole number"),
+        (tasks, "offset", {"offset": float("nan")}, "is not a whole number"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_the_setting_and_the_value(registry, name, settings, reason):
+    with pytest.raises(FarfieldError, match=reason):
+        registry.get(name, **settings)
+
+
+def test_a_whole_float_is_taken_as_the_integer_it_is():
+    entry = tasks.get("offset", offset=2.0)
+    assert entry == FixedOffset(2)
+    assert isinstance(entry.offset, int)
+
+
+def test_an_integer_given_for_a_real_setting_becomes_a_float():
+    entry = encodings.get("rope", base=500)
+    assert isinstance(entry.base, float)
+    assert encodings.config(entry) == {"name": "rope", "base": 500.0, "layout": "half"}
+
+
+def test_a_required_setting_left_out_is_named_with_an_example():
+    with pytest.raises(FarfieldError, match=r"task 'offset' needs 'offset', for example offset:1"):
+        tasks.parse("offset")
+
+
+def test_a_name_cannot_be_registered_twice():
+    registry = Registry("thing")
+    registry.register("plain")(Plain)
+    with pytest.raises(FarfieldError, match="thing 'plain' is already registered as Plain"):
+        registry.register("plain")(Rope)
+    assert registry["plain"] is Plain
+
+
+def test_an_entry_of_an_unregistered_class_is_refused_with_the_mend():
+    @dataclass(frozen=True)
+    class Stranger:
+        pass
+
+    with pytest.raises(FarfieldError, match="Stranger is not registered: decorate it"):
+        encodings.name_of(Stranger())
+
+
+@pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
+def test_a_configuration_survives_json_with_equal_value_and_hash(registry, name, entry):
+    config = json.loads(json.dumps(registry.config(entry)))
+    again = registry.from_config(config)
+    assert config["name"] == name
+    assert again == entry
+    assert hash(again) == hash(entry)
+    assert {field.name: type(getattr(again, field.name)) for field in dataclasses.fields(again)} == {
+        field.name: type(getattr(entry, field.name)) for field in dataclasses.fields(entry)
+    }
+
+
+@given(
+    base=st.floats(1.0001, 1e12), layout=st.sampled_from(["half", "interleaved"]), offset=st.integers(1, 7),
+    seed=st.integers(0, 2**32 - 1), temperature=st.floats(1e-3, 1e3),
+)  # fmt: skip
+def test_a_cell_rebuilt_from_its_json_is_the_same_cell(base, layout, offset, seed, temperature):
+    cell = Cell(Rope(base, layout), FixedOffset(offset), seed=seed, temperature=temperature).resolved()
+    again = Cell.from_config(json.loads(json.dumps(cell.config())))
+    assert again == cell
+    assert hash(again) == hash(cell)
+    assert again.identity == cell.identity == again.resolved().identity
+
+
+@pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
+def test_pytree_leaves_are_exactly_the_traced_fields(registry, name, entry):
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(entry)]
+    assert [key.name for (key,) in paths] == traced_fields(entry)
+    assert jax.tree.leaves(entry) == [getattr(entry, field) for field in traced_fields(entry)]
+
+
+def test_entries_differing_in_traced_fields_alone_share_a_program_and_others_do_not():
+    structure = jax.tree.structure
+    assert structure(Rope(base=100.0)) == structure(Rope(base=200.0))
+    assert structure(Rope()) != structure(Rope(layout="interleaved"))
+    assert structure(FixedOffset(1)) == structure(FixedOffset(2))
+
+
+def test_iteration_gives_names_in_alphabetical_order():
+    registry = Registry("thing")
+    for name in ("b", "a"):
+        registry.register(name)(dataclasses.make_dataclass(name.upper(), [], frozen=True))
+
+    assert list(registry) == ["a", "b"]

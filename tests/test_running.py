@@ -1,0 +1,90 @@
+"""Running cells: order, progress, no work twice, and no start where a cell cannot run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from farfield.encodings import Rope
+from farfield.errors import FarfieldError
+from farfield.studies import running
+from farfield.studies.running import LANES, chunks, run
+from farfield.studies.store import Store
+from support import small_cell
+
+
+class Heard:
+    """What a run tells of its progress, in order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def start(self, total: int, stored: int):
+        self.calls.append(("start", total, stored))
+
+    def advance(self):
+        self.calls.append("advance")
+
+    def finish(self):
+        self.calls.append("finish")
+
+
+def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path, monkeypatch):
+    first, second = small_cell(seed=20), small_cell(seed=21)
+    count = []
+    original = running.run_chunk
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: count.extend(chunk) or original(chunk))
+    store, heard = Store(tmp_path), Heard()
+    results = run([second, first, second], store, progress=heard)
+    assert [result.cell.seed for result in results] == [21, 20, 21]
+    assert sorted(cell.seed for cell in count) == [20, 21]
+    assert heard.calls == [("start", 2, 0), "advance", "advance", "finish"]
+    again = Heard()
+    run([second, first, second], store, progress=again)
+    assert len(count) == 2
+    assert again.calls == [("start", 2, 2), "finish"]
+
+
+def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: pytest.fail("ran"))
+    bad = dataclasses.replace(small_cell(), width=63)
+    with pytest.raises(FarfieldError, match="d = 63"):
+        run([small_cell(), bad], Store(tmp_path))
+
+
+def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over(tmp_path, monkeypatch):
+    def fail(chunk):
+        raise MemoryError("too wide")
+
+    monkeypatch.setattr(running, "run_chunk", fail)
+    heard = Heard()
+    with pytest.raises(MemoryError, match="too wide"):
+        run([small_cell(seed=seed) for seed in range(9)], Store(tmp_path), progress=heard)
+    assert heard.calls == [("start", 9, 0), "finish"]
+
+
+def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypatch):
+    def fail_on_the_second_chunk(chunk):
+        if any(cell.seed >= LANES for cell in chunk):
+            raise MemoryError("too wide")
+        return [dataclasses.replace(rope_result, cell=cell) for cell in chunk]
+
+    monkeypatch.setattr(running, "run_chunk", fail_on_the_second_chunk)
+    cells = [small_cell(seed=seed) for seed in range(LANES + 1)]
+    with pytest.raises(MemoryError):
+        run(cells, Store(tmp_path), workers=1)
+    assert [Store(tmp_path).read(cell) is not None for cell in cells] == [True] * LANES + [False]
+
+
+def test_cells_of_one_program_are_chunked_together_and_others_apart():
+    ropes = [small_cell(seed=seed) for seed in range(LANES + 1)]
+    interleaved = small_cell("rope:layout=interleaved")
+    found = chunks([ropes[0], interleaved, *ropes[1:], small_cell(steps=3)])
+    assert [[cell.seed for cell in chunk] for chunk in found] == [list(range(LANES)), [LANES], [0], [0]]
+    assert found[2] == [interleaved]
+
+
+def test_a_whole_number_for_the_base_trains_the_head_of_the_real_number(rope_result):
+    (result,) = run([dataclasses.replace(small_cell(), encoding=Rope(base=10000))])
+    assert (result.losses == rope_result.losses).all()

@@ -1,0 +1,302 @@
+"""The store: whole cells or none, damage that costs one cell, and many writers at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from farfield.errors import FarfieldError
+from farfield.studies import running
+from farfield.studies.results import ARRAYS, CellResult
+from farfield.studies.running import run
+from farfield.studies.store import TEMPORARY, DamagedShard, Store
+from support import drawn_head, small_cell
+
+HOST = socket.gethostname()
+
+
+def assert_same(one: CellResult, other: CellResult):
+    assert one.cell == other.cell
+    assert jax.tree.structure(one.parameters) == jax.tree.structure(other.parameters)
+    for a, b in zip(jax.tree.leaves(one.parameters), jax.tree.leaves(other.parameters), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def named(result: CellResult, seed: int) -> CellResult:
+    """The same numbers under another seed's name, for tests that need several cells but no training."""
+    return dataclasses.replace(result, cell=dataclasses.replace(result.cell, seed=seed))
+
+
+@pytest.fixture(scope="module")
+def untrained_learned() -> CellResult:
+    """A result of another encoding, with parameters of its own."""
+    cell = small_cell("learned")
+    random = np.random.default_rng(0)
+    return CellResult(
+        cell=cell,
+        parameters=jax.tree.map(np.asarray, drawn_head(cell.encoding, cell.vocabulary, cell.width, seed=0)),
+        losses=random.uniform(size=cell.steps).astype(np.float32),
+        correct=np.array([500, 400, 300, 200], np.int32),
+        mean_attention=random.dirichlet(np.ones(48), 4).astype(np.float32),
+        target_attention=random.uniform(size=4).astype(np.float32),
+    )
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("fixture", ["rope_result", "untrained_learned"])
+def test_a_result_is_read_back_as_it_was_written(fixture, request, tmp_path):
+    result = request.getfixturevalue(fixture)
+    Store(tmp_path).write(result)
+    assert_same(Store(tmp_path).read(result.cell), result)
+    suffixes = sorted(path.suffix for path in tmp_path.iterdir())
+    assert suffixes == [".parquet", ".safetensors"]
+    assert all(name.startswith(result.cell.identity) for name in names(tmp_path))
+
+
+def test_a_diverged_result_is_kept_with_its_losses_that_are_no_numbers(rope_result, tmp_path):
+    losses = rope_result.losses.copy()
+    losses[-3:] = [np.inf, -np.inf, np.nan]
+    result = dataclasses.replace(rope_result, losses=losses)
+    store = Store(tmp_path)
+    store.write(result)
+    assert_same(store.read(result.cell), result)
+    assert store.read(result.cell).diverged
+
+
+@pytest.mark.parametrize("folder", ["it's", "a [1] *", "räume/und mehr"])
+def test_a_folder_may_have_any_name(folder, rope_result, tmp_path):
+    store = Store(tmp_path / folder)
+    store.write(rope_result)
+    assert_same(store.read(rope_result.cell), rope_result)
+    assert store.measurements()
+
+
+def test_an_unknown_or_changed_cell_is_not_mistaken_for_one_that_is_there(rope_result, tmp_path):
+    """hydra issue 1407."""
+    store = Store(tmp_path)
+    store.write(rope_result)
+    for changes in ({"seed": 1}, {"temperature": 2.0}, {"steps": 401}, {"lengths": (12, 16)}, {"sequences": 513}):
+        assert store.read(dataclasses.replace(rope_result.cell, **changes)) is None
+
+
+def cut_in_half(path: Path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path):
+    path.write_bytes(b"")
+
+
+def garbage(path: Path):
+    path.write_bytes(np.random.default_rng(0).bytes(5000))
+
+
+def one_byte_changed(path: Path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def without_a_tensor(path: Path):
+    tensors = load_file(path)
+    del tensors["losses"]
+    save_file(tensors, path)
+
+
+def missing(path: Path):
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [("parquet", damage) for damage in (cut_in_half, empty, garbage)]
+    + [("safetensors", d) for d in (cut_in_half, empty, garbage, one_byte_changed, without_a_tensor, missing)],
+)
+def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
+    kind, damage, rope_result, tmp_path, monkeypatch
+):
+    """pytorch-lightning issue 688."""
+    store = Store(tmp_path)
+    cells = [small_cell(seed=seed) for seed in range(3)]
+    store.write(rope_result)  # seed 0, which will be run again, holds true numbers
+    for seed in (1, 2):
+        store.write(named(rope_result, seed))
+    whole = names(tmp_path)
+    (damaged,) = tmp_path.glob(f"{cells[0].identity}*.{kind}")
+    damage(damaged)
+
+    rerun = []
+    original = running.run_chunk
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: rerun.extend(chunk) or original(chunk))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = run(cells, Store(tmp_path))
+    assert [warning.category for warning in caught] == [DamagedShard]
+    assert str(damaged) in str(caught[0].message)
+    assert rerun == [cells[0]]
+    for seed, result in enumerate(results):
+        assert_same(result, named(rope_result, seed))
+
+    assert names(tmp_path) == whole
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: pytest.fail("nothing is left to run"))
+    for seed, result in enumerate(run(cells, Store(tmp_path))):
+        assert_same(result, named(rope_result, seed))
+
+
+def test_measurements_pass_over_a_damaged_shard_with_one_warning(rope_result, tmp_path):
+    store = Store(tmp_path)
+    for seed in range(3):
+        store.write(named(rope_result, seed))
+    empty(tmp_path / f"{named(rope_result, 1).cell.identity}.parquet")
+    with pytest.warns(DamagedShard) as caught:
+        rows = store.measurements()
+    assert len(caught) == 1
+    assert {row["seed"] for row in rows} == {0, 2}
+
+
+def test_measurements_are_the_rows_of_every_result(rope_result, untrained_learned, tmp_path):
+    store = Store(tmp_path)
+    assert store.measurements() == []
+    results = [rope_result, named(rope_result, 7), untrained_learned]
+    for result in results:
+        store.write(result)
+    rows = store.measurements()
+    assert len(rows) == sum(len(list(result.measurements())) for result in results)
+    found = {(row["identity"], row["probe"], row["length"]): row["value"] for row in rows}
+    assert len(found) == len(rows)
+    for result in results:
+        for probe, length, value in result.measurements():
+            assert found[result.cell.identity, probe, length] == pytest.approx(value, nan_ok=True, abs=0)
+    assert {(row["encoding"], row["task"], row["seed"]) for row in rows} == {
+        ("rope", "offset", 0),
+        ("rope", "offset", 7),
+        ("learned", "offset", 0),
+    }
+
+
+@pytest.fixture(scope="module")
+def dead_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp_path, dead_process):
+    store = Store(tmp_path)
+    store.write(rope_result)
+    (parquet,) = tmp_path.glob("*.parquet")
+    dead = tmp_path / f"{parquet.name}.{HOST}.{dead_process}{TEMPORARY}"
+    alive = tmp_path / f"{parquet.name}.{HOST}.{os.getppid()}{TEMPORARY}"
+    elsewhere = tmp_path / f"{parquet.name}.another-machine.{dead_process}{TEMPORARY}"
+    for leftover in (dead, alive, elsewhere):
+        leftover.write_bytes(b"half a file")
+    rows = store.measurements()
+    assert len(rows) == len(list(rope_result.measurements()))
+    assert_same(Store(tmp_path).read(rope_result.cell), rope_result)
+    assert not dead.exists()
+    assert alive.exists()
+    assert elsewhere.exists()
+
+
+# Tests may run as root, whom no permission bit stops: a file in the way stops everyone.
+@pytest.mark.parametrize("below", [".", "deeper"])
+def test_a_file_where_the_folder_should_be_is_an_error_that_names_it(below, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FarfieldError, match=r"cannot write to .*taken.*choose another folder with --out"):
+        Store(tmp_path / "taken" / below)
+    assert (tmp_path / "taken").read_text() == "a file"
+
+
+def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_path, monkeypatch):
+    store = Store(tmp_path)
+
+    def full(path, content):
+        with path.open("wb") as file:
+            file.write(content[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(FarfieldError, match=r"No space left on device.*run the same command again"):
+        store.write(rope_result)
+    assert names(tmp_path) == set()
+    assert store.read(rope_result.cell) is None
+
+
+def test_a_folder_that_vanishes_is_an_error_and_not_a_traceback(rope_result, tmp_path):
+    store = Store(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FarfieldError, match="cannot write to"):
+        store.write(rope_result)
+
+
+def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    monkeypatch.setattr("farfield.studies.store._write_parquet", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        store.write(rope_result)
+    assert store.read(rope_result.cell) is None
+    monkeypatch.undo()
+    store.write(rope_result)
+    assert_same(store.read(rope_result.cell), rope_result)
+
+
+def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consistent_pair(
+    rope_result, tmp_path, monkeypatch
+):
+    """The other's last digits differ, so its tensors are another file: the Parquet file written last decides."""
+    other = dataclasses.replace(rope_result, target_attention=rope_result.target_attention + np.float32(1e-6))
+    store = Store(tmp_path)
+    flushes = []
+
+    def interrupted(path):
+        flushes.append(path)
+        if len(flushes) == 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "getpid", lambda: 99999999)
+                Store(tmp_path).write(other)
+
+    monkeypatch.setattr("farfield.studies.store._flush", interrupted)
+    store.write(rope_result)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    assert not list(tmp_path.glob(f"*{TEMPORARY}"))
+    assert_same(store.read(rope_result.cell), rope_result)
+
+
+def test_two_writers_of_one_process_may_write_the_same_cell_at_once(rope_result, tmp_path):
+    stores = [Store(tmp_path), Store(tmp_path)]
+    barrier, errors = threading.Barrier(2), []
+
+    def write(store):
+        for _ in range(10):
+            barrier.wait()
+            try:
+                store.write(rope_result)
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert_same(stores[0].read(rope_result.cell), rope_result)
+    assert not list(tmp_path.glob(f"*{TEMPORARY}"))
