@@ -45,11 +45,11 @@ def setting(spec: str, longest: int, *, task_object=None, seed: int = 0):
 def dense(shape: EvaluationShape, parameters, knobs, length: int):
     """Correct count, mean attention and target attention by the dense head on the sequences of that length."""
     key = key_for(knobs.seed, Purpose.EVALUATE_TOKENS, length)
-    blocks = [
-        knobs.task.sample(jax.random.fold_in(key, index), shape.block, shape.sequences, shape.vocabulary)
-        for index in range(shape.blocks)
+    pieces = [
+        knobs.task.sample(jax.random.fold_in(key, index), evaluation.PIECE, shape.sequences, shape.vocabulary)
+        for index in range(-(-shape.longest // evaluation.PIECE))
     ]
-    tokens = jnp.concatenate(blocks)[: shape.longest]
+    tokens = jnp.concatenate(pieces)[: shape.longest]
     output = dense_forward(parameters, knobs.encoding, knobs.temperature, tokens, jnp.asarray(length, jnp.int32))
     target = int(knobs.task.target(length - 1))
     correct = int((np.asarray(output.class_scores).argmax(axis=0) == np.asarray(tokens[target])).sum())

@@ -22,6 +22,9 @@ from farfield.random import Purpose, key_for
 from farfield.training import Knobs
 
 BLOCK = 512
+# Positions drawn from one key. Blocks are made of whole pieces, so that the sequences of a length do not depend on
+# the size of a block, and so not on which other lengths are tested.
+PIECE = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +44,7 @@ class EvaluationShape:
     @property
     def block(self) -> int:
         """Key positions handled at once."""
-        return min(BLOCK, -(-self.longest // 16) * 16)
+        return min(BLOCK, -(-self.longest // PIECE) * PIECE)
 
     @property
     def blocks(self) -> int:
@@ -125,11 +128,17 @@ def _evaluate_length(
 
 
 def _tokens_of_block(shape: EvaluationShape, knobs: Knobs, key: Key, index: Int[Array, ""]) -> Tokens:
-    return knobs.task.sample(jax.random.fold_in(key, index), shape.block, shape.sequences, shape.vocabulary)
+    pieces = shape.block // PIECE
+    tokens = jax.vmap(lambda piece: _tokens_of_piece(shape, knobs, key, piece))(index * pieces + jnp.arange(pieces))
+    return tokens.reshape(shape.block, shape.sequences)
+
+
+def _tokens_of_piece(shape: EvaluationShape, knobs: Knobs, key: Key, piece: Int[Array, ""]) -> Tokens:
+    return knobs.task.sample(jax.random.fold_in(key, piece), PIECE, shape.sequences, shape.vocabulary)
 
 
 def _tokens_at(shape: EvaluationShape, knobs: Knobs, key: Key, position: Int[Array, ""]) -> Int[Array, " sequence"]:
-    return _tokens_of_block(shape, knobs, key, position // shape.block)[position % shape.block]
+    return _tokens_of_piece(shape, knobs, key, position // PIECE)[position % PIECE]
 
 
 def mean_logits(

@@ -97,8 +97,15 @@ class Registry(Generic[T]):
                 if index or not fields:
                     raise FarfieldError(f"{self.kind} {text!r}: write {part!r} as setting=value")
                 key, value = fields[0].name, part
-            settings[key.strip()] = value.strip()
+            key = key.strip()
+            if key in settings:
+                raise FarfieldError(f"{self.kind} {text!r} sets {key} twice")
+            settings[key] = value.strip()
         return self.get(name, **settings)
+
+    def normalized(self, entry: T) -> T:
+        """The same entry with every number of its declared kind, so that 10000 and 10000.0 are one setting."""
+        return self.from_config(self.config(entry))
 
     def name_of(self, entry: T) -> str:
         """The name that ``entry``'s class is registered under."""

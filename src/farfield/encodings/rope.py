@@ -56,7 +56,8 @@ class Rope(Encoding):
         )
 
     def tabulated(self, width: int, longest: int) -> Encoding:
-        return RopeTable(*self.phase(jnp.arange(longest), width, jnp.asarray(self.base).dtype), self.layout)
+        dtype = jnp.result_type(self.base, 1.0)  # a whole number for the base is a real number all the same
+        return RopeTable(*self.phase(jnp.arange(longest), width, dtype), self.layout)
 
     def phase(
         self, positions: Any, width: int, dtype: Any
@@ -90,9 +91,12 @@ class RopeTable(Encoding):
         key_positions: Int[Array, "..."],
     ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
         return (
-            rotate_pairs(query, self.cos[query_positions], self.sin[query_positions], self.layout),
-            rotate_pairs(key, self.cos[key_positions], self.sin[key_positions], self.layout),
+            rotate_pairs(query, *self._phase(query_positions, query.dtype), self.layout),
+            rotate_pairs(key, *self._phase(key_positions, key.dtype), self.layout),
         )
+
+    def _phase(self, positions: Any, dtype: Any) -> tuple[Float[Array, "... half"], Float[Array, "... half"]]:
+        return self.cos[positions].astype(dtype), self.sin[positions].astype(dtype)
 
 
 def frequencies(width: int, base: Any) -> Float[Array, " half"]:

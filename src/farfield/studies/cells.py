@@ -6,16 +6,18 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 from typing import Any
 
 from farfield.encodings import Encoding, encodings
-from farfield.errors import FarfieldError
+from farfield.errors import FarfieldError, unknown
 from farfield.tasks import Task, tasks
-from farfield.training import Path, Shape
+from farfield.training import FORWARD, Path, Shape
 
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
 DATA_VERSION = 1
 
+WHOLE = ("seed", "vocabulary", "width", "shortest", "longest", "steps", "batch", "sequences")
 MOST_TOKENS = 1024
 LONGEST_TEST = 2**24
 
@@ -60,9 +62,12 @@ class Cell:
         Raises:
             FarfieldError: naming the setting, the reason and the mend.
         """
-        for name in ("vocabulary", "width", "shortest", "longest", "steps", "batch", "sequences"):
-            if getattr(self, name) < 1:
-                raise FarfieldError(f"{name} = {getattr(self, name)} must be a positive whole number")
+        whole = {name: _whole(name, getattr(self, name)) for name in WHOLE}
+        for name, value in whole.items():
+            if value < 1 and name != "seed":
+                raise FarfieldError(f"{name} = {value} must be a positive whole number")
+        lengths = tuple(sorted(_whole("test length", length) for length in self.lengths))
+        encoding, task = encodings.normalized(self.encoding), tasks.normalized(self.task)
         for name in ("temperature", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise FarfieldError(f"{name} = {getattr(self, name):g} must be a positive number")
@@ -77,27 +82,21 @@ class Cell:
             raise FarfieldError(f"seed {self.seed} must be between 0 and {2**32 - 1}")
         if self.shortest > self.longest:
             raise FarfieldError(f"training lengths {self.shortest}:{self.longest}: the shortest must come first")
-        if not self.lengths or min(self.lengths) < 1:
-            raise FarfieldError(f"test lengths {list(self.lengths)} must be positive whole numbers, at least one")
-        if len(set(self.lengths)) < len(self.lengths):
-            raise FarfieldError(f"test lengths {list(self.lengths)} name a length twice")
-        if max(self.lengths) > LONGEST_TEST:
-            raise FarfieldError(
-                f"test length {max(self.lengths)} is longer than {LONGEST_TEST}, the most that is allowed"
-            )
-        self.task.check(self.shortest)
-        self.task.check(min(self.lengths))
-        reach = max(self.longest, *self.lengths)
-        self.encoding.check(self.width, reach)
-        return dataclasses.replace(
-            self,
-            encoding=self.encoding.resolved(reach),
-            lengths=tuple(sorted(self.lengths)),
-            # One spelling of each number, so that 1 and 1.0 are the same cell.
-            temperature=float(self.temperature),
-            learning_rate=float(self.learning_rate),
-            weight_decay=float(self.weight_decay),
-        )
+        if self.path not in FORWARD:
+            raise unknown("path", self.path, FORWARD)
+        if not lengths or lengths[0] < 1:
+            raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
+        if len(set(lengths)) < len(lengths):
+            raise FarfieldError(f"test lengths {list(lengths)} name a length twice")
+        if lengths[-1] > LONGEST_TEST:
+            raise FarfieldError(f"test length {lengths[-1]} is longer than {LONGEST_TEST}, the most that is allowed")
+        task.check(whole["shortest"])
+        task.check(lengths[0])
+        reach = max(whole["longest"], lengths[-1])
+        encoding.check(whole["width"], reach)
+        # One spelling of each number, so that 1 and 1.0 are the same cell.
+        real = {name: float(getattr(self, name)) for name in ("temperature", "learning_rate", "weight_decay")}
+        return dataclasses.replace(self, encoding=encoding.resolved(reach), task=task, lengths=lengths, **whole, **real)
 
     @property
     def shape(self) -> Shape:
@@ -137,3 +136,11 @@ class Cell:
         """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
         content = json.dumps({"data_version": DATA_VERSION, **self.config()}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _whole(name: str, value: Any) -> int:
+    """A Python integer from any kind of integer, numpy's among them; nothing is rounded."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise FarfieldError(f"{name} = {value!r} must be a whole number") from None

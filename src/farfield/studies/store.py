@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import socket
+import uuid
 import warnings
 from collections.abc import Callable
 from importlib import metadata
@@ -125,7 +126,8 @@ class Store:
 
     def _write(self, path: Path, fill: Callable[[Path], Any]) -> None:
         """Write under a temporary name, flush to disk, rename, flush the folder."""
-        temporary = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}{TEMPORARY}")
+        writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
+        temporary = path.with_name(f"{path.name}.{socket.gethostname()}.{writer}{TEMPORARY}")
         try:
             fill(temporary)
             _flush(temporary)
@@ -137,7 +139,7 @@ class Store:
     def _remove_leftovers(self) -> None:
         """Remove temporary files of processes of this machine that are gone."""
         for leftover in self.folder.glob(f"*.{socket.gethostname()}.*{TEMPORARY}"):
-            process = leftover.name.removesuffix(TEMPORARY).rpartition(".")[2]
+            process = leftover.name.removesuffix(TEMPORARY).rpartition(".")[2].partition("-")[0]
             if process.isdigit() and not _alive(int(process)):
                 leftover.unlink(missing_ok=True)
 
