@@ -14,6 +14,7 @@ import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
+from farfield.probes.attention import equivariance_error
 from farfield.probes.dilution import Dilution, fit
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import Cell
@@ -93,10 +94,19 @@ def cells_for(
 
 @dataclasses.dataclass(frozen=True)
 class CarrierSummary:
-    """Carrier of several seeds: fractions of keys and queries, and where the carrier-only profile peaks."""
+    """Carrier of several seeds.
+
+    Attributes:
+        key, query: carrier fractions.
+        cos_rotated, cos_unrotated: cos(m_Q, R_{-K} m_K) and cos(m_Q, m_K); the first None without rotation.
+        peak: offset where most seeds' carrier-only profile peaks; None without rotation.
+        peaks: that offset, one a seed.
+    """
 
     key: Estimate
     query: Estimate
+    cos_rotated: Estimate | None
+    cos_unrotated: Estimate
     peak: int | None
     peaks: tuple[int, ...]
 
@@ -137,11 +147,15 @@ class TrainResult:
 
     @cached_property
     def carrier(self) -> CarrierSummary:
-        """Carrier fractions over seeds, and the offset where most seeds' carrier-only profile peaks."""
-        peaks = tuple(result.carrier.peak for result in self.cells if result.carrier.peak is not None)
+        """The carrier over seeds."""
+        carriers = [result.carrier for result in self.cells]
+        peaks = tuple(carrier.peak for carrier in carriers if carrier.peak is not None)
+        rotated = [carrier.cos_rotated for carrier in carriers if carrier.cos_rotated is not None]
         return CarrierSummary(
-            key=over_seeds([result.carrier.key for result in self.cells], bounds=(0, 1)),
-            query=over_seeds([result.carrier.query for result in self.cells], bounds=(0, 1)),
+            key=over_seeds([carrier.key for carrier in carriers], bounds=(0, 1)),
+            query=over_seeds([carrier.query for carrier in carriers], bounds=(0, 1)),
+            cos_rotated=over_seeds(rotated, bounds=(-1, 1)) if rotated else None,
+            cos_unrotated=over_seeds([carrier.cos_unrotated for carrier in carriers], bounds=(-1, 1)),
             peak=max(set(peaks), key=peaks.count) if peaks else None,
             peaks=peaks,
         )
@@ -151,6 +165,17 @@ class TrainResult:
         """Decay law fitted to the peak height averaged over seeds."""
         heights = np.mean([result.peak_height for result in self.cells], axis=0)
         return fit(heights, np.array(self.lengths))
+
+    @cached_property
+    def margin(self) -> Estimate:
+        """Margin of the target offset in logit units, over seeds."""
+        return over_seeds([result.margin for result in self.cells])
+
+    @cached_property
+    def equivariance_error(self) -> Estimate:
+        """Largest distance between profiles of two lengths in relative coordinates, over seeds; 0 is equivariant."""
+        errors = [equivariance_error(result.mean_attention, result.lengths) for result in self.cells]
+        return over_seeds(errors, bounds=(0, 1))
 
     @property
     def diverged(self) -> list[int]:
@@ -188,8 +213,12 @@ class TrainResult:
                     "key_interval": self.carrier.key._asdict(),
                     "query_interval": self.carrier.query._asdict(),
                     "peaks": list(self.carrier.peaks),
+                    "cos_rotated": self.carrier.cos_rotated and self.carrier.cos_rotated._asdict(),
+                    "cos_unrotated": self.carrier.cos_unrotated._asdict(),
                 },
                 "dilution": fitted._asdict(),
+                "margin": self.margin._asdict(),
+                "equivariance_error": self.equivariance_error._asdict(),
                 "seeds": [result.cell.seed for result in self.cells],
                 "diverged": self.diverged,
                 "identities": [result.cell.identity for result in self.cells],

@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from farfield.errors import FarfieldError
 from farfield.probes.attention import relative_profiles
-from farfield.statistics import Estimate, over_seeds
+from farfield.statistics import over_seeds
 from farfield.studies.results import CellResult
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -72,7 +72,7 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         right.axhline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
         _note(right, "target", (first.lengths[-1], first.target_offset), shift=(-2, -9))
-        _legend(figure, [left], f"bands: 95% intervals of the mean over n = {_counts(results)} seeds (Student t)")
+        _legend(figure, [left], results)
         return figure
 
 
@@ -83,24 +83,23 @@ def profiles(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         axes = np.reshape(axes, (len(results), 2))
         for row, (name, cells) in zip(axes, results.items(), strict=True):
             _profile_row(row, name, cells)
-        _legend(figure, axes[0], f"mean over n = {_counts(results)} seeds; every curve over its own length's keys")
+        _legend(figure, axes[0], results)
         return figure
 
 
 def _profile_row(row: np.ndarray, name: str, cells: Sequence[CellResult]) -> None:
     relative, absolute = row
-    cell = cells[0].cell
-    attention = np.mean([result.mean_attention for result in cells], axis=0)
-    span = min(cell.lengths)
-    aligned = relative_profiles(attention, cells[0].lengths)
-    for index, length in enumerate(cell.lengths):
-        style = _style(index)
-        relative.plot(np.arange(1 - span, 1), aligned[index], label=f"L = {length}", **style)
-        absolute.plot(np.arange(length), attention[index, :length], **style | {"markevery": max(1, length // 12)})
-    relative.set(title=f"{name}: by offset", xlabel="offset (key - query)", ylabel="mean attention", ylim=(0, None))
-    absolute.set(title=f"{name}: by position", xlabel="key position", ylabel="mean attention", ylim=(0, None))
+    cell, lengths = cells[0].cell, cells[0].lengths
+    attention = np.stack([result.mean_attention for result in cells])  # [seed, length, position]
+    aligned = np.stack([relative_profiles(seed, lengths) for seed in attention])
+    for index, length in enumerate(lengths):
+        _curve(relative, index, f"L = {length}", np.arange(1 - min(lengths), 1), aligned[:, index], (0, 1))
+        every = max(1, length // 12)
+        _curve(absolute, index, "", np.arange(length), attention[:, index, :length], (0, 1), every)
+    relative.set(title=f"{name}: by offset", xlabel="offset (key - query)", ylabel="mean attention", ylim=(0, 1.04))
+    absolute.set(title=f"{name}: by position", xlabel="key position", ylabel="mean attention", ylim=(0, 1.04))
     relative.axvline(cells[0].target_offset, color="0.35", dashes=(4, 3), linewidth=1)
-    _note(relative, "target", (cells[0].target_offset, relative.get_ylim()[1]), shift=(-4, -8))
+    _note(relative, "target", (cells[0].target_offset, 1.0), shift=(-4, -4))
     _mark_training(absolute, cell.longest - 1, "last trained position")
 
 
@@ -124,7 +123,7 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         right.plot(grid, 1 / (alpha + c * (grid - 1)), color=COLOURS[1], linestyle="--", label=label)
         right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
         _mark_training(right, first.cell.longest)
-        _legend(figure, [right], f"bands: 95% intervals of the mean over n = {len(cells)} seeds (Student t)")
+        _legend(figure, [right], {"": cells})
         return figure
 
 
@@ -210,12 +209,18 @@ def _style(index: int) -> dict[str, Any]:
 
 
 def _curve(
-    axes: Axes, index: int, name: str, x: np.ndarray, rows: np.ndarray, bounds: tuple[float, float] | None
+    axes: Axes,
+    index: int,
+    name: str,
+    x: np.ndarray,
+    rows: np.ndarray,
+    bounds: tuple[float, float] | None,
+    every: int = 1,
 ) -> None:
-    """Mean over rows with its 95% interval as a band; one row draws no band."""
-    estimates: list[Estimate] = [over_seeds(column, bounds=bounds) for column in rows.T]
+    """Mean over rows with its 95% interval as a band, a marker at every so many points; one row draws no band."""
+    estimates = [over_seeds(column, bounds=bounds) for column in rows.T]
     style = _style(index)
-    axes.plot(x, [estimate.mean for estimate in estimates], label=name, **style)
+    axes.plot(x, [estimate.mean for estimate in estimates], label=name or None, markevery=every, **style)
     if len(rows) > 1:
         low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
@@ -230,15 +235,12 @@ def _note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, fl
     axes.annotate(text, at, shift, textcoords="offset points", ha="right", color="0.35", fontsize=7.5)
 
 
-def _legend(figure: Figure, panels: Sequence[Axes], note: str) -> None:
-    """One legend outside the panels, with the note that says what the bands are."""
+def _legend(figure: Figure, panels: Sequence[Axes], results: Mapping[str, Sequence[CellResult]]) -> None:
+    """One legend outside the panels, under a line that says what curves and bands are."""
     entries = {
         label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
+    n = "/".join(str(count) for count in sorted({len(cells) for cells in results.values()}))
+    note = "one seed" if n == "1" else f"mean over n = {n} seeds; bands: its 95% interval (Student t)"
     figure.legend(entries.values(), entries, loc="outside lower center", ncols=min(len(entries), 4), title=note,
                   title_fontsize=7.5)  # fmt: skip
-
-
-def _counts(results: Mapping[str, Sequence[CellResult]]) -> str:
-    counts = sorted({len(cells) for cells in results.values()})
-    return "/".join(map(str, counts))

@@ -90,6 +90,7 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
     fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
     yield f"Carrier: {fractions} (1/d = {1 / cell.width:.3f}){peak}."
+    yield f"Between lengths, relative profiles differ by {estimate(result.equivariance_error)} (0 is equivariant)."
     fitted = result.dilution
     if math.isfinite(fitted.c):
         yield f"Dilution: peak height ≈ 1/({fitted.alpha:.3f} + {fitted.c:.4f} (L - 1)), R² = {fitted.r2:.3f}."
