@@ -88,3 +88,11 @@ def test_cells_of_one_program_are_chunked_together_and_others_apart():
 def test_a_whole_number_for_the_base_trains_the_head_of_the_real_number(rope_result):
     (result,) = run([dataclasses.replace(small_cell(), encoding=Rope(base=10000))])
     assert (result.losses == rope_result.losses).all()
+
+
+def test_a_store_that_vanishes_is_an_error_of_one_line(rope_result, tmp_path):
+    store = Store(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FarfieldError, match="cannot write to") as error:
+        store.write(rope_result)
+    assert "\n" not in str(error.value)

@@ -240,13 +240,6 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
     assert store.read(rope_result.cell) is None
 
 
-def test_a_folder_that_vanishes_is_an_error_and_not_a_traceback(rope_result, tmp_path):
-    store = Store(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    with pytest.raises(FarfieldError, match="cannot write to"):
-        store.write(rope_result)
-
-
 def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
     store = Store(tmp_path)
     monkeypatch.setattr("farfield.studies.store._write_parquet", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,34 @@ from farfield.registry import traced
 LAYOUTS = ("half", "interleaved")
 
 
+class Rotary(Encoding):
+    """What rotates coordinate pairs by a phase that depends on the position; subclasses say which phase."""
+
+    layout: str  # a field of the subclasses, which decide its place
+
+    @abc.abstractmethod
+    def phase(
+        self, positions: Any, width: int, dtype: Any
+    ) -> tuple[Float[Array, "... half"], Float[Array, "... half"]]:
+        """Cosine and sine of each pair's angle at each position, shape ``positions.shape + (width/2,)``."""
+
+    def rotate(
+        self,
+        parameters: PyTree,
+        query: Float[Array, "... width"],
+        key: Float[Array, "... width"],
+        query_positions: Int[Array, "..."],
+        key_positions: Int[Array, "..."],
+    ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
+        return (
+            rotate_pairs(query, *self.phase(query_positions, query.shape[-1], query.dtype), self.layout),
+            rotate_pairs(key, *self.phase(key_positions, key.shape[-1], key.dtype), self.layout),
+        )
+
+
 @encodings.register("rope")
 @dataclass(frozen=True)
-class Rope(Encoding):
+class Rope(Rotary):
     """Rotate coordinate pair i of queries and keys by position * theta_i, theta_i = base**(-2i/d).
 
     The logit then depends on positions only through the offset key - query (Lemma 1 of arXiv 2607.18759).
@@ -42,19 +68,6 @@ class Rope(Encoding):
         if not 1.0 < self.base < float("inf"):
             raise FarfieldError(f"rope:base={self.base:g} must be a finite number greater than 1")
 
-    def rotate(
-        self,
-        parameters: PyTree,
-        query: Float[Array, "... width"],
-        key: Float[Array, "... width"],
-        query_positions: Int[Array, "..."],
-        key_positions: Int[Array, "..."],
-    ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
-        return (
-            rotate_pairs(query, *self.phase(query_positions, query.shape[-1], query.dtype), self.layout),
-            rotate_pairs(key, *self.phase(key_positions, key.shape[-1], key.dtype), self.layout),
-        )
-
     def tabulated(self, width: int, longest: int) -> Encoding:
         dtype = jnp.result_type(self.base, 1.0)  # a whole number for the base is a real number all the same
         return RopeTable(*self.phase(jnp.arange(longest), width, dtype), self.layout)
@@ -62,10 +75,9 @@ class Rope(Encoding):
     def phase(
         self, positions: Any, width: int, dtype: Any
     ) -> tuple[Float[Array, "... half"], Float[Array, "... half"]]:
-        """Cosine and sine of position * theta_i, shape ``positions.shape + (width/2,)``.
+        """Phases in float32 or better, cast last.
 
-        Phases are computed in float32 or better and cast last: at position 4096 a bfloat16 phase is off by
-        whole turns (transformers issues 25681 and 29285).
+        At position 4096 a bfloat16 phase is off by whole turns (transformers issues 25681 and 29285).
         """
         precise = jnp.promote_types(dtype, jnp.float32)
         theta = frequencies(width, jnp.asarray(self.base, precise))
@@ -75,27 +87,16 @@ class Rope(Encoding):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class RopeTable(Encoding):
+class RopeTable(Rotary):
     """:class:`Rope` with the cosines and sines of positions 0 .. longest - 1 computed once."""
 
     cos: Float[Array, "longest half"]
     sin: Float[Array, "longest half"]
     layout: str = field(metadata={"static": True})
 
-    def rotate(
-        self,
-        parameters: PyTree,
-        query: Float[Array, "... width"],
-        key: Float[Array, "... width"],
-        query_positions: Int[Array, "..."],
-        key_positions: Int[Array, "..."],
-    ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
-        return (
-            rotate_pairs(query, *self._phase(query_positions, query.dtype), self.layout),
-            rotate_pairs(key, *self._phase(key_positions, key.dtype), self.layout),
-        )
-
-    def _phase(self, positions: Any, dtype: Any) -> tuple[Float[Array, "... half"], Float[Array, "... half"]]:
+    def phase(
+        self, positions: Any, width: int, dtype: Any
+    ) -> tuple[Float[Array, "... half"], Float[Array, "... half"]]:
         return self.cos[positions].astype(dtype), self.sin[positions].astype(dtype)
 
 

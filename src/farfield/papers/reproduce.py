@@ -52,7 +52,7 @@ class Reproduction:
         """The outcome in one sentence."""
         counts = self.counts()
         if not self.budget.verdicts:
-            return f"The {self.budget.name} budget gives no verdicts: it shows that {len(self.items)} items run."
+            return f"The {self.budget.name} budget gives no verdicts: it only shows that everything runs."
         judged = counts["reproduced"] + counts["differs"]
         return (
             f"{counts['reproduced']} of {judged} published numbers reproduced, {counts['differs']} differ; "
