@@ -363,7 +363,8 @@ def failures(numbers: dict[str, Any]) -> list[str]:
         found.append(f"the ratio {numbers['ratio']:.1f} is under {LEAST_RATIO:g}")
     for at, losses in numbers["losses"].items():
         low, high = sorted(losses.values())
-        if high > SAME_LOSS * low:
+        # Before the first of LOSS_AT the loss still falls too fast to compare.
+        if int(at) >= LOSS_AT[0] and high > SAME_LOSS * low:
             found.append(f"the losses at step {at} part by more than a factor of {SAME_LOSS:g}")
     if numbers["setting"]["steps"] >= 4000:
         for name, accuracy in numbers["accuracy"].items():
