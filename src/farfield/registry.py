@@ -88,7 +88,8 @@ class Registry(Generic[T]):
         >>> encodings.parse("rope:base=500000")
         Rope(base=500000.0, layout='half')
         """
-        name, _, rest = text.strip().partition(":")
+        name, _, rest = text.partition(":")
+        name = name.strip()
         settings: dict[str, Any] = {}
         for index, part in enumerate(filter(None, rest.split(","))):
             key, equals, value = part.partition("=")

@@ -87,7 +87,7 @@ def run(
     stored = {cell: store.read(cell) for cell in different} if store else {}
     finished = {cell: result for cell, result in stored.items() if result is not None}
     missing = [cell for cell in different if cell not in finished]
-    progress = progress or Silent()
+    progress = Silent() if progress is None else progress
     lock = threading.Lock()
 
     def keep(result: CellResult) -> None:
