@@ -23,6 +23,8 @@ from farfield.studies.running import Progress, run
 from farfield.studies.store import Store, versions
 from farfield.tasks import Task, tasks
 
+MOST_SEEDS = 100_000
+
 
 def train(
     encoding: str | Encoding = "rope",
@@ -58,6 +60,8 @@ def train(
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
+    if isinstance(seeds, int) and not 1 <= seeds <= MOST_SEEDS:
+        raise FarfieldError(f"seeds = {seeds} must be a number of seeds from 1 to {MOST_SEEDS}")
     chosen = list(range(seeds) if isinstance(seeds, int) else seeds)
     started = time.perf_counter()
     cells = cells_for(encoding, task, chosen, lengths, tuple(test), settings)

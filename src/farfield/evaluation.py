@@ -22,6 +22,8 @@ from farfield.random import Purpose, key_for
 from farfield.training import Knobs
 
 BLOCK = 512
+# Most entries of a block's table of logits.
+MOST_LOGITS = 2**24
 # Positions drawn from one key. Blocks are made of whole pieces, so that the sequences of a length do not depend on
 # the size of a block, and so not on which other lengths are tested.
 PIECE = 16
@@ -43,8 +45,9 @@ class EvaluationShape:
 
     @property
     def block(self) -> int:
-        """Key positions handled at once."""
-        return min(BLOCK, -(-self.longest // PIECE) * PIECE)
+        """Key positions handled at once, whole pieces: fewer where a large vocabulary makes tables large."""
+        positions = min(BLOCK, self.longest, MOST_LOGITS // self.vocabulary**2)
+        return max(1, -(-positions // PIECE)) * PIECE
 
     @property
     def blocks(self) -> int:

@@ -28,6 +28,9 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__mro__[1]
 ClickException: Any = UsageError.__mro__[1]
 
+# Exit code of a program that Ctrl-C ended, by the shell's custom.
+INTERRUPTED = 130
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 Workers = Annotated[int | None, typer.Option(help="Threads; one a core by default.", min=1)]
 
@@ -42,12 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClickException as reason:
         code = _fail(reason.format_message())
     except (typer.Abort, KeyboardInterrupt):
-        print("farfield: stopped; what was finished is kept if --out names a folder", file=sys.stderr)
-        code = 130
+        code = INTERRUPTED
     except BrokenPipeError:
         # The reader went away (`farfield list | head`): nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
+    if code == INTERRUPTED:
+        print("farfield: stopped; finished heads are kept where --out names a folder", file=sys.stderr)
     sys.exit(code or 0)
 
 
@@ -123,8 +127,6 @@ def train(
     from farfield.report.figures import check_path
     from farfield.report.terminal import train_tables
 
-    if seeds < 1:
-        raise FarfieldError(f"--seeds {seeds}: ask for at least one seed")
     if plot is not None:
         check_path(plot)
     result = run_training(

@@ -17,8 +17,19 @@ from farfield.training import FORWARD, Path, Shape
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
 DATA_VERSION = 1
 
-WHOLE = ("seed", "vocabulary", "width", "shortest", "longest", "steps", "batch", "sequences")
-MOST_TOKENS = 1024
+# Whole-number settings with the least and the most of each; the most keep a slip of the keyboard from filling memory.
+WHOLE = {
+    "seed": (0, 2**32 - 1),
+    "vocabulary": (2, 1024),
+    "width": (1, 4096),
+    "shortest": (1, 4096),
+    "longest": (1, 4096),
+    "steps": (1, 10**7),
+    "batch": (1, 2**16),
+    "sequences": (1, 2**20),
+}
+# Most entries of the lookup table of logits, vocabulary^2 for each training position: a gigabyte for four heads.
+MOST_LOGITS = 2**26
 LONGEST_TEST = 2**24
 
 
@@ -64,8 +75,9 @@ class Cell:
         """
         whole = {name: _whole(name, getattr(self, name)) for name in WHOLE}
         for name, value in whole.items():
-            if value < 1 and name != "seed":
-                raise FarfieldError(f"{name} = {value} must be a positive whole number")
+            least, most = WHOLE[name]
+            if not least <= value <= most:
+                raise FarfieldError(f"{name} = {value} must be a whole number from {least} to {most}")
         lengths = tuple(sorted(_whole("test length", length) for length in self.lengths))
         encoding, task = encodings.normalized(self.encoding), tasks.normalized(self.task)
         for name in ("temperature", "learning_rate"):
@@ -73,17 +85,15 @@ class Cell:
                 raise FarfieldError(f"{name} = {getattr(self, name):g} must be a positive number")
         if not 0 <= self.weight_decay < math.inf:
             raise FarfieldError(f"weight_decay = {self.weight_decay:g} must not be negative")
-        if not 2 <= self.vocabulary <= MOST_TOKENS:
-            raise FarfieldError(
-                f"vocabulary = {self.vocabulary} must be between 2 and {MOST_TOKENS}: "
-                "lookup tables hold its square, a position"
-            )
-        if not 0 <= self.seed < 2**32:
-            raise FarfieldError(f"seed {self.seed} must be between 0 and {2**32 - 1}")
         if self.shortest > self.longest:
             raise FarfieldError(f"training lengths {self.shortest}:{self.longest}: the shortest must come first")
         if self.path not in FORWARD:
             raise unknown("path", self.path, FORWARD)
+        if self.path == "lookup" and self.vocabulary**2 * self.longest > MOST_LOGITS:
+            raise FarfieldError(
+                f"vocabulary = {self.vocabulary} with lengths up to {self.longest} needs too large a lookup table: "
+                "use the dense path, fewer tokens or shorter training lengths"
+            )
         if not lengths or lengths[0] < 1:
             raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
         if len(set(lengths)) < len(lengths):
