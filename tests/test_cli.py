@@ -1,6 +1,8 @@
 """The command line as a person meets it: real processes, their output and their exit codes."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -70,6 +72,12 @@ def test_every_command_explains_itself_with_examples(command):
         (["train", "--plot", "curves.xyz"], [".png"]),
         (["reproduce", "implict-bias"], ["implicit-bias"]),
         (["reproduce", "implicit-bias", "--only", "tabel1"], ["table1"]),
+        (["train", "--steps", "99999999999"], ["steps", "10000000"]),
+        (["train", "--batch", "99999999999"], ["batch"]),
+        (["train", "--seeds", "99999999999"], ["seeds"]),
+        (["train", "--encoding", "learned:rows=99999999999"], ["rows"]),
+        (["train", "--out", ""], ["--out"]),
+        (["reproduce", "implicit-bias", "--only", ""], ["--only"]),
         (["trian"], ["trian"]),
         (["list", "encoding"], ["encodings"]),
     ],
@@ -100,3 +108,36 @@ def test_a_reader_that_goes_away_is_no_error():
     )  # fmt: skip
     assert done.stdout.strip() == "encodings"
     assert done.stderr == ""
+
+
+def test_output_that_cannot_be_written_is_said_in_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123 (a device, not a path to keep)
+        command = [sys.executable, "-c", "from farfield.cli import main; main()", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "farfield: error: cannot write the output: No space left on device\n"
+
+
+def test_a_terminal_without_the_signs_still_gets_its_table():
+    done = farfield("train", "--seeds", "1", *SMALL, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "Dilution" in done.stdout
+
+
+def test_ctrl_c_stops_at_once_and_says_what_is_kept(tmp_path):
+    command = [sys.executable, "-c", "from farfield.cli import main; main()", "train", "--steps", "1000000"]
+    process = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "training 8 heads" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped; finished heads are kept" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_part_of_a_paper_does_not_replace_the_whole(tmp_path):
+    done = farfield("reproduce", "implicit-bias", "--budget", "smoke", "--only", "table7", "--json", cwd=tmp_path)
+    page = json.loads(done.stdout)["page"]
+    assert page == "farfield-results/implicit-bias-smoke-table7/index.html"
+    assert (tmp_path / page).exists()

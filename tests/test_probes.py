@@ -110,7 +110,7 @@ def test_a_carrier_turned_exactly_to_the_target_has_cosine_one_and_its_peak_ther
     noise = random.normal(size=(10, 8))
     keys = mean_key + noise - noise.mean(axis=0)
     queries = np.tile(carrier.rotate(mean_key, np.array([-5]), theta(8))[0], (10, 1))
-    found = carrier.carrier(queries, keys, offsets, -5, theta(8))
+    found = carrier.carrier(queries, keys, offsets, 99, -5, theta(8))
     assert found.cos_rotated == pytest.approx(1)
     assert found.peak == -5
     assert found.query == pytest.approx(1)
@@ -121,7 +121,7 @@ def test_a_carrier_turned_exactly_to_the_target_has_cosine_one_and_its_peak_ther
 
 
 def test_a_carrier_without_rotation_has_no_profile():
-    found = carrier.carrier(np.eye(2) + 1, np.eye(2) + 1, np.arange(-3, 1), -2, None)
+    found = carrier.carrier(np.eye(2) + 1, np.eye(2) + 1, np.arange(-3, 1), 3, -2, None)
     assert (found.cos_rotated, found.profile, found.peak) == (None, None, None)
     assert found.cos_unrotated == pytest.approx(1)
 

@@ -60,14 +60,24 @@ def train(
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
-    if isinstance(seeds, int) and not 1 <= seeds <= MOST_SEEDS:
-        raise FarfieldError(f"seeds = {seeds} must be a number of seeds from 1 to {MOST_SEEDS}")
-    chosen = list(range(seeds) if isinstance(seeds, int) else seeds)
+    chosen = chosen_seeds(seeds)
     started = time.perf_counter()
     cells = cells_for(encoding, task, chosen, lengths, tuple(test), settings)
     store = None if out is None else Store(out)
     results = run(cells, store, workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
+
+
+def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """The seeds meant by a number of them or a list (FarfieldError if neither)."""
+    if isinstance(seeds, Iterable):
+        named = list(seeds)
+        if not named or len(set(named)) < len(named):
+            raise FarfieldError(f"seeds {named} must name at least one seed, and none twice")
+        return named
+    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
+        raise FarfieldError(f"seeds = {seeds!r} must be a number of seeds from 1 to {MOST_SEEDS}, or a list of seeds")
+    return list(range(seeds))
 
 
 def cells_for(
@@ -79,12 +89,11 @@ def cells_for(
     settings: dict[str, Any],
 ) -> list[Cell]:
     """One checked cell a seed (FarfieldError for anything that cannot run)."""
-    fields = {field.name for field in dataclasses.fields(Cell)}
+    given = {"encoding", "task", "seed", "shortest", "longest", "lengths"}
+    fields = {field.name for field in dataclasses.fields(Cell)} - given
     for name in settings:
         if name not in fields:
             raise unknown("setting", name, fields)
-    if not seeds:
-        raise FarfieldError("no seeds: ask for at least one")
     first = Cell(
         encodings.parse(encoding) if isinstance(encoding, str) else encoding,
         tasks.parse(task) if isinstance(task, str) else task,

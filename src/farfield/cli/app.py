@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -38,8 +39,13 @@ Workers = Annotated[int | None, typer.Option(help="Threads; one a core by defaul
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. A user's mistake ends in one line on standard error and exit code 2."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another in its place
     try:
         code = app(args=arguments, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except FarfieldError as reason:
         code = _fail(str(reason))
     except ClickException as reason:
@@ -48,11 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except BrokenPipeError:
         # The reader went away (`farfield list | head`): nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         code = 141
+    except OSError as reason:
+        code = _fail(f"cannot write the output: {reason.strerror}")
+        _discard_output()
     if code == INTERRUPTED:
-        print("farfield: stopped; finished heads are kept where --out names a folder", file=sys.stderr)
+        print("farfield: stopped; finished heads are kept where --out names a folder", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)  # without waiting for heads in flight: what is stored is stored whole
     sys.exit(code or 0)
+
+
+def _discard_output() -> None:
+    """Send what is still to be flushed nowhere, since its place is gone or full."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> int:
@@ -107,7 +123,7 @@ def train(
     weight_decay: Annotated[float, typer.Option(help="Coupled L2 on the encoding's own parameters.")] = 0.0,
     sequences: Annotated[int, typer.Option(help="Test sequences a length.")] = 4096,
     dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Keep finished heads in this folder and reuse those there.")] = None,
+    out: Annotated[str | None, typer.Option(help="Keep finished heads in this folder and reuse those there.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")] = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -135,7 +151,7 @@ def train(
         seeds=seeds,
         lengths=_range(lengths),
         test=_whole_numbers("--test", test),
-        out=out,
+        out=_folder(out),
         workers=workers,
         progress=reporter(),
         width=width,
@@ -148,14 +164,14 @@ def train(
         sequences=sequences,
         path="dense" if dense else "lookup",
     )
-    if plot is not None:
-        result.plot(plot)
     if as_json:
         print(json.dumps(result.to_json(), indent=1))
-        return
-    console = _console()
-    for part in train_tables(result):
-        console.print(part)
+    else:
+        console = _console()
+        for part in train_tables(result):
+            console.print(part)
+    if plot is not None:
+        result.plot(plot)
 
 
 @app.command()
@@ -165,7 +181,10 @@ def reproduce(
         list[str] | None, typer.Option(help="Items to run, for example table1; may be repeated or comma-separated.")
     ] = None,
     budget: Annotated[str, typer.Option(help="full, quick (fewer seeds) or smoke (no verdicts).")] = "full",
-    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: farfield-results/PAPER].")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Folder for the results [default: farfield-results/PAPER, another name for a part of it]."),
+    ] = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -183,12 +202,16 @@ def reproduce(
     from farfield.errors import unknown
     from farfield.papers import PAPERS
     from farfield.papers.reproduce import reproduce as run_paper
+    from farfield.papers.reproduce import select_items
     from farfield.report.page import write_page
     from farfield.report.terminal import reproduction_table
 
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
-    folder = out or Path("farfield-results") / paper
+    # A part of the paper, or a smaller budget, must not replace a whole reproduction.
+    part = [] if budget == "full" else [budget]
+    part += [item.name for item in select_items(PAPERS[paper], only)] if only else []
+    folder = _folder(out) or Path("farfield-results") / "-".join([paper, *part])
     outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
     page = write_page(outcome, folder)
     if as_json:
@@ -224,6 +247,12 @@ def list_names(
         print(heading)
         for entry in names:
             print(f"  {entry.get('written', entry['name']):<34} {entry['summary']}")
+
+
+def _folder(text: str | None) -> Path | None:
+    if text is not None and not text.strip():
+        raise FarfieldError("--out is empty: name a folder")
+    return None if text is None else Path(text)
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from farfield.studies.running import Progress
+from farfield.studies.running import Progress, Silent
 
 # Off a terminal a line is written at the start, at the end, and at most this often in between.
 SECONDS_BETWEEN_LINES = 15.0
@@ -17,6 +17,8 @@ SECONDS_BETWEEN_LINES = 15.0
 
 def reporter() -> Progress:
     """The way of reporting that suits standard error."""
+    if sys.stderr is None:  # closed by whoever started this
+        return Silent()
     return Bar() if sys.stderr.isatty() else Lines()
 
 

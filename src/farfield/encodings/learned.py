@@ -15,6 +15,7 @@ from farfield.encodings.base import Encoding, encodings
 from farfield.errors import FarfieldError
 
 UNSET = 0
+MOST_ROWS = 2**20
 
 
 @encodings.register("learned")
@@ -36,8 +37,11 @@ class Learned(Encoding):
         return self if self.rows else replace(self, rows=longest + 1)
 
     def check(self, width: int, longest: int) -> None:
-        if self.rows < 0:
-            raise FarfieldError(f"learned:rows={self.rows} must be positive")
+        if not 0 <= self.rows <= MOST_ROWS or longest >= MOST_ROWS:
+            raise FarfieldError(
+                f"a learned position table of {self.rows or longest + 1} rows: rows must be from 1 to {MOST_ROWS}, "
+                "or 0 for as many as the lengths need"
+            )
         if self.rows and longest > self.rows:
             raise FarfieldError(
                 f"length {longest} does not fit the learned position table of {self.rows} rows: "

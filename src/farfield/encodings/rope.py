@@ -16,6 +16,7 @@ from farfield.errors import FarfieldError
 from farfield.registry import traced
 
 LAYOUTS = ("half", "interleaved")
+LARGEST_BASE = 1e30
 
 
 class Rotary(Encoding):
@@ -65,8 +66,8 @@ class Rope(Rotary):
             raise FarfieldError(f"rope rotates pairs of coordinates, so d must be even: got d = {width}")
         if self.layout not in LAYOUTS:
             raise FarfieldError(f"rope:layout={self.layout!r} is not one of {', '.join(LAYOUTS)}")
-        if not 1.0 < self.base < float("inf"):
-            raise FarfieldError(f"rope:base={self.base:g} must be a finite number greater than 1")
+        if not 1.0 < self.base < LARGEST_BASE:
+            raise FarfieldError(f"rope:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}")
 
     def tabulated(self, width: int, longest: int) -> Encoding:
         dtype = jnp.result_type(self.base, 1.0)  # a whole number for the base is a real number all the same

@@ -21,6 +21,7 @@ from farfield.studies.cells import Cell
 from farfield.studies.running import Progress, run
 from farfield.studies.store import Store, versions
 
+FIGURES = (".svg", ".png")
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "differs", "not-comparable")
 
 
@@ -77,7 +78,10 @@ class Reproduction:
 
 def select_items(paper: Paper, only: Iterable[str] | None) -> tuple[Item, ...]:
     """The items named, in the paper's order; all if none is named (FarfieldError for an unknown name)."""
+    only = None if only is None else list(only)
     names = [name for entry in only or () for name in entry.replace(",", " ").split()]
+    if only is not None and not names:
+        raise FarfieldError("--only names no item: leave it out to run all")
     known = {item.name for item in paper.items}
     for name in names:
         if name not in known:
@@ -144,8 +148,11 @@ def write_files(outcome: Reproduction, folder: Path) -> None:
         )
     except OSError as reason:
         raise FarfieldError(f"cannot write to {folder}: {reason.strerror}") from None
+    for item in outcome.paper.items:  # what an earlier run of other items left
+        for suffix in FIGURES:
+            (folder / "figures" / f"{item.name}{suffix}").unlink(missing_ok=True)
     for name, figure in outcome.figures.items():
-        for suffix in (".svg", ".png"):
+        for suffix in FIGURES:
             save(figure, folder / "figures" / f"{name}{suffix}")
 
 

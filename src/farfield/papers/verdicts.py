@@ -104,6 +104,8 @@ def judge(item: str, comparison: Comparison) -> Verdict:
         deviation = float(values.std(ddof=1))
         half += t_halfwidth(deviation, n, LEVEL) * math.sqrt(1 + n / comparison.published_n)
         basis = f"mean of {n} seeds, sd {deviation:.2g}; the paper's {comparison.published_n}"
+        if comparison.published_n == 1:
+            basis += ", and one seed says little"
     else:
         basis = "a formula, no seeds"
     low, high = measured - half, measured + half

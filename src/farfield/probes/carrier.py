@@ -17,7 +17,7 @@ class Carrier(NamedTuple):
         cos_rotated: cos(m_Q, R_{-K} m_K), 1 for a carrier rotated exactly to the target; None without rotation.
         cos_unrotated: cos(m_Q, m_K).
         profile: phi_c(offset) = m_Q^T R_offset m_K, by offset; None without rotation.
-        peak: the offset where the profile is largest; None without rotation.
+        peak: the offset within reach of training where the profile is largest; None without rotation.
     """
 
     key: float
@@ -69,6 +69,7 @@ def carrier(
     queries: Float[np.ndarray, "sample width"],
     keys: Float[np.ndarray, "sample width"],
     offsets: Int[np.ndarray, " offset"],
+    reach: int,
     target: int | None,
     theta: Float[np.ndarray, " half"] | None,
 ) -> Carrier:
@@ -77,6 +78,7 @@ def carrier(
     Args:
         queries, keys: projections before rotation, in the half-split pair layout.
         offsets: offsets key - query for the profile.
+        reach: the peak is looked for from offset ``-reach`` to 0, so that it does not depend on test lengths.
         target: the task's offset -K, or None.
         theta: rotary frequencies, or None for an encoding that does not rotate.
     """
@@ -94,5 +96,12 @@ def carrier(
         cos_rotated=rotated,
         cos_unrotated=cosine(mean_query, mean_key),
         profile=by_offset,
-        peak=None if by_offset is None else int(np.asarray(offsets)[by_offset.argmax()]),
+        peak=None if by_offset is None else _peak(by_offset, np.asarray(offsets), reach),
     )
+
+
+def _peak(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], reach: int) -> int | None:
+    near = offsets >= -reach
+    if not np.isfinite(profile[near]).all():
+        return None
+    return int(offsets[near][profile[near].argmax()])

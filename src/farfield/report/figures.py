@@ -66,8 +66,8 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
             axes.set(title=title, xlabel="length L", ylabel=label)
             _mark_training(axes, first.cell.longest)
         left.axhline(first.accuracy[0].chance, color="0.35", dashes=(4, 3), linewidth=1)
-        _note(left, "chance", (first.cell.longest, first.accuracy[0].chance), shift=(-3, 3))
-        left.set_ylim(0, 1.04)
+        _note(left, "chance", (first.lengths[-1], first.accuracy[0].chance), shift=(-2, -9))
+        left.set_ylim(-0.08, 1.04)
         middle.set_ylim(0, 1.04)
         right.axhline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -220,7 +220,9 @@ def _curve(
     """Mean over rows with its 95% interval as a band, a marker at every so many points; one row draws no band."""
     estimates = [over_seeds(column, bounds=bounds) for column in rows.T]
     style = _style(index)
-    axes.plot(x, [estimate.mean for estimate in estimates], label=name or None, markevery=every, **style)
+    means = [estimate.mean for estimate in estimates]
+    marked = sorted({*range(0, len(means), every), int(np.argmax(means))})  # the peak always
+    axes.plot(x, means, label=name or None, markevery=marked, **style)
     if len(rows) > 1:
         low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)

@@ -60,7 +60,7 @@ def number(value: float | None) -> str:
     """A number to the digits that tables print: two decimals, four for small ones, none for whole ones."""
     if value is None:
         return "-"
-    if value == int(value) and abs(value) > 1:
+    if value == int(value) and value != 1:
         return f"{value:.0f}"
     return f"{value:.4f}" if 0 < abs(value) < 0.03 else f"{value:.2f}"
 
@@ -90,7 +90,9 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
     fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
     yield f"Carrier: {fractions} (1/d = {1 / cell.width:.3f}){peak}."
-    yield f"Between lengths, relative profiles differ by {estimate(result.equivariance_error)} (0 is equivariant)."
+    distance = estimate(result.equivariance_error)
+    nearest = min(result.lengths)
+    yield f"Profiles of two lengths over the nearest {nearest} offsets, scaled to one, differ by at most {distance}."
     fitted = result.dilution
     if math.isfinite(fitted.c):
         yield f"Dilution: peak height ≈ 1/({fitted.alpha:.3f} + {fitted.c:.4f} (L - 1)), R² = {fitted.r2:.3f}."

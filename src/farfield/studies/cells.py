@@ -9,6 +9,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
 from farfield.tasks import Task, tasks
@@ -80,11 +82,11 @@ class Cell:
                 raise FarfieldError(f"{name} = {value} must be a whole number from {least} to {most}")
         lengths = tuple(sorted(_whole("test length", length) for length in self.lengths))
         encoding, task = encodings.normalized(self.encoding), tasks.normalized(self.task)
-        for name in ("temperature", "learning_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise FarfieldError(f"{name} = {getattr(self, name):g} must be a positive number")
-        if not 0 <= self.weight_decay < math.inf:
-            raise FarfieldError(f"weight_decay = {self.weight_decay:g} must not be negative")
+        # One spelling of each number, so that 1 and 1.0 are the same cell.
+        real = {name: _real(name, getattr(self, name)) for name in ("temperature", "learning_rate", "weight_decay")}
+        for name, value in real.items():
+            if value == 0 and name != "weight_decay":
+                raise FarfieldError(f"{name} = {getattr(self, name)} must be a positive number")
         if self.shortest > self.longest:
             raise FarfieldError(f"training lengths {self.shortest}:{self.longest}: the shortest must come first")
         if self.path not in FORWARD:
@@ -104,8 +106,6 @@ class Cell:
         task.check(lengths[0])
         reach = max(whole["longest"], lengths[-1])
         encoding.check(whole["width"], reach)
-        # One spelling of each number, so that 1 and 1.0 are the same cell.
-        real = {name: float(getattr(self, name)) for name in ("temperature", "learning_rate", "weight_decay")}
         return dataclasses.replace(self, encoding=encoding.resolved(reach), task=task, lengths=lengths, **whole, **real)
 
     @property
@@ -154,3 +154,16 @@ def _whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise FarfieldError(f"{name} = {value!r} must be a whole number") from None
+
+
+def _real(name: str, value: Any) -> float:
+    """A number that float32 can hold, not negative."""
+    try:
+        number = float(value)
+        with np.errstate(over="ignore", under="ignore"):
+            single = float(np.float32(number))
+    except (TypeError, ValueError):
+        raise FarfieldError(f"{name} = {value!r} must be a number") from None
+    if not 0 <= single < math.inf or (single == 0) != (number == 0):
+        raise FarfieldError(f"{name} = {value} must be a number from 0 up, within the range of float32")
+    return number

@@ -108,7 +108,7 @@ class CellResult:
             if self.cell.encoding.layout == "interleaved":
                 order = np.concatenate([np.arange(0, self.cell.width, 2), np.arange(1, self.cell.width, 2)])
                 queries, keys = queries[:, order], keys[:, order]
-        return carrier(queries, keys, self.offsets, self.target_offset, theta)
+        return carrier(queries, keys, self.offsets, self.cell.longest - 1, self.target_offset, theta)
 
     @cached_property
     def mean_logits(self) -> Float[np.ndarray, " offset"]:

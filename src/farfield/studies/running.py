@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield import evaluation, training
+from farfield.errors import FarfieldError
 from farfield.evaluation import EvaluationShape
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult, knobs_of
@@ -127,19 +128,30 @@ def evaluation_shape(cell: Cell) -> EvaluationShape:
 def _run_chunks(chunks: list[list[Cell]], workers: int, keep: Callable[[CellResult], None]) -> None:
     if not chunks:
         return
-    with ThreadPoolExecutor(min(workers, len(chunks))) as pool:
-        futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep) for chunk in chunks]
-        try:
-            wait(futures, return_when="FIRST_EXCEPTION")
-            for future in futures:
-                if future.done():
-                    future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    pool = ThreadPoolExecutor(min(workers, len(chunks)))
+    futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep) for chunk in chunks]
+    try:
+        wait(futures, return_when="FIRST_EXCEPTION")
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True, cancel_futures=True)
+    for future in futures:
+        if not future.cancelled():
+            future.result()
 
 
 def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
-    for result in run_chunk(chunk):
+    try:
+        results = run_chunk(chunk)
+    except (MemoryError, jax.errors.JaxRuntimeError) as reason:
+        if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
+            raise
+        raise FarfieldError(
+            f"out of memory with width {chunk[0].width}, batch {chunk[0].batch}, sequences {chunk[0].sequences} and "
+            f"lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: make one of them smaller, or --workers 1"
+        ) from None
+    for result in results:
         keep(result)
 
 

@@ -39,5 +39,6 @@ class FixedOffset(Task):
         if self.offset >= shortest:
             raise FarfieldError(
                 f"offset:{self.offset} reaches outside sequences of length {shortest}: "
-                f"use an offset of at most {shortest - 1} or lengths of at least {self.offset + 1}"
+                + (f"use an offset of at most {shortest - 1} or " if shortest > 1 else "use ")
+                + f"lengths of at least {self.offset + 1}"
             )

@@ -13,7 +13,9 @@ from farfield.studies.results import CellResult
 
 OFFSET = 2
 SHOWN = "The paper shows this and prints no number:"
-DISTANCE = f"{SHOWN} total variation distance between profiles, worst pair of lengths"
+DISTANCE = (
+    f"{SHOWN} total variation distance between profiles scaled to one over the shared range, worst pair of lengths"
+)
 
 
 def series() -> Series:
@@ -52,6 +54,6 @@ ITEM = Item(
     series,
     compare,
     lambda results: profiles(results),
-    "Rotary profiles of all lengths lie on one curve in relative coordinates (left). Learned absolute ones do not: "
-    "out of range they stay near positions seen in training (right) and miss the target.",
+    "Rotary profiles of all lengths peak at the same offset (left), lower as attention dilutes. Learned absolute "
+    "ones do not: out of range they stay near positions seen in training (right) and miss the target.",
 )

@@ -33,7 +33,6 @@ def compare(results: Results) -> list[Comparison]:
         shape = shape_of(row["base"], cells[0].cell.width)
         last = cells[0].cell.lengths.index(48)
         middle = cells[0].cell.lengths.index(32)
-        one_seed = "The paper prints one seed."
         comparisons += [
             Comparison(f"{name} g(1)/g(0)", row["g1_over_g0"], TWO_DIGITS, [shape.breadth], 0),
             Comparison(
@@ -61,7 +60,6 @@ def compare(results: Results) -> list[Comparison]:
                 TWO_DIGITS,
                 [cell.accuracy[last].value for cell in cells],
                 SWEEP,
-                note=one_seed,
             ),
             Comparison(
                 f"{name} selected offset L=32",
@@ -69,7 +67,6 @@ def compare(results: Results) -> list[Comparison]:
                 EXACT,
                 [int(cell.selected_offset[middle]) for cell in cells],
                 SWEEP,
-                note=one_seed,
             ),
         ]
     return comparisons
