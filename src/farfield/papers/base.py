@@ -89,9 +89,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper whose numbers can be reproduced."""
+    """A paper whose numbers can be reproduced.
+
+    Attributes:
+        name: as given on the command line.
+        source: where it is published.
+        claim: what it says, in two sentences for someone who has not read it, and the words that its tables use.
+    """
 
     name: str
     title: str
     source: str
+    claim: str
     items: tuple[Item, ...]

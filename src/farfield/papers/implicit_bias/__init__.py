@@ -10,6 +10,10 @@ PAPER = Paper(
     name="implicit-bias",
     title="Relative Positions Generalize, Absolute Positions Memorize",
     source="arXiv 2607.18759v1",
+    claim="The task: copy the token K places back, with one layer of attention (a head) trained on short sequences. "
+    "With rotary positions (rope) the head keeps attending to the right key at any length, and only its share of "
+    "attention thins out (dilution); with learned absolute positions it is lost at the first length it has not seen. "
+    "What rotary heads learn is a carrier: a direction that all keys, and all queries, share.",
     # In the order of the print.
     items=(figure1.ITEM, table1.ITEM, figure2.ITEM, figure3.ITEM, table2.ITEM, table5.ITEM, table7.ITEM),
 )
