@@ -151,3 +151,11 @@ def test_an_unknown_budget_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(FarfieldError, match="smoke"):
         reproduce(PAPER, budget="smoek", out=tmp_path / "never")
     assert not (tmp_path / "never").exists()
+
+
+def test_the_page_names_the_command_that_makes_it_again(smoke, tmp_path):
+    outcome, _ = smoke
+    assert outcome.command() == "farfield reproduce implicit-bias --budget smoke"
+    part = reproduce(PAPER, budget="smoke", only=["table7"], out=tmp_path)
+    page = write_page(part, tmp_path).read_text()
+    assert "farfield reproduce implicit-bias --budget smoke --only table7" in page

@@ -14,7 +14,6 @@ import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
-from farfield.probes.attention import equivariance_error
 from farfield.probes.dilution import Dilution, fit
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import Cell
@@ -187,8 +186,7 @@ class TrainResult:
     @cached_property
     def equivariance_error(self) -> Estimate:
         """Largest distance between profiles of two lengths in relative coordinates, over seeds; 0 is equivariant."""
-        errors = [equivariance_error(result.mean_attention, result.lengths) for result in self.cells]
-        return over_seeds(errors, bounds=(0, 1))
+        return over_seeds([result.equivariance_error for result in self.cells], bounds=(0, 1))
 
     @property
     def diverged(self) -> list[int]:

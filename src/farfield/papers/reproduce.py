@@ -60,6 +60,11 @@ class Reproduction:
             f"{counts['not-comparable']} further claims have no number to compare with."
         )
 
+    def command(self) -> str:
+        """The command that runs the same items at the same budget."""
+        part = "" if self.items == self.paper.items else f" --only {','.join(item.name for item in self.items)}"
+        return f"farfield reproduce {self.paper.name} --budget {self.budget.name}{part}"
+
     def to_json(self) -> dict[str, Any]:
         """The whole reproduction as one JSON-able object."""
         return {
@@ -146,11 +151,11 @@ def write_files(outcome: Reproduction, folder: Path) -> None:
         write_text(
             folder / "verdicts.json", json.dumps([verdict.to_json() for verdict in outcome.verdicts], indent=1) + "\n"
         )
+        for item in outcome.paper.items:  # what an earlier run of other items left
+            for suffix in FIGURES:
+                (folder / "figures" / f"{item.name}{suffix}").unlink(missing_ok=True)
     except OSError as reason:
         raise FarfieldError(f"cannot write to {folder}: {reason.strerror}") from None
-    for item in outcome.paper.items:  # what an earlier run of other items left
-        for suffix in FIGURES:
-            (folder / "figures" / f"{item.name}{suffix}").unlink(missing_ok=True)
     for name, figure in outcome.figures.items():
         for suffix in FIGURES:
             save(figure, folder / "figures" / f"{name}{suffix}")

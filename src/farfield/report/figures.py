@@ -108,7 +108,7 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
     with mpl.rc_context(STYLE):
         figure, (left, right) = _panels(2, height=3.0)
         first = cells[0]
-        rows = np.array([cell.carrier.profile for cell in cells]) / np.sqrt(first.cell.width)
+        rows = np.array([cell.carrier_logits for cell in cells])
         shown = first.offsets >= -20
         _curve(left, 0, "carrier-only profile", first.offsets[shown], rows[:, shown], None)
         left.axvline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
@@ -127,7 +127,7 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         return figure
 
 
-def verdict_strip(counts: Mapping[str, Mapping[str, int]]) -> Figure:
+def verdict_strip(counts: Mapping[str, Mapping[Any, int]]) -> Figure:
     """How many published numbers were reproduced, differ or cannot be compared, one bar an item."""
     looks = {
         "reproduced": ("#009E73", "", "white"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from matplotlib.figure import Figure
 
 from farfield.errors import FarfieldError
 from farfield.papers.reproduce import Reproduction, write_text
@@ -24,15 +25,16 @@ def write_page(outcome: Reproduction, folder: Path) -> Path:
     """
     page = folder / "index.html"
     try:
-        save(verdict_strip(_strip(outcome)), folder / "figures" / "verdicts.png")
-        write_text(page, render(outcome))
+        strip = verdict_strip({item.name: outcome.counts(item.name) for item in outcome.items})
+        save(strip, folder / "figures" / "verdicts.png")
+        write_text(page, render(outcome, strip))
     except OSError as reason:
         raise FarfieldError(f"cannot write {page}: {reason.strerror}") from None
     return page
 
 
-def render(outcome: Reproduction) -> str:
-    """The page as text."""
+def render(outcome: Reproduction, strip: Figure) -> str:
+    """The page as text, with the picture of its verdicts."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -41,16 +43,12 @@ def render(outcome: Reproduction) -> str:
         outcome=outcome,
         counts=outcome.counts(),
         level=round(100 * LEVEL),
-        strip=inline(verdict_strip(_strip(outcome)), "verdicts"),
+        strip=inline(strip, "verdicts"),
         items=[_item(outcome, item) for item in outcome.items],
         differing=[verdict for verdict in outcome.verdicts if verdict.verdict == "differs"],
         versions=versions(),
-        command=f"farfield reproduce {outcome.paper.name} --budget {outcome.budget.name}",
+        command=outcome.command(),
     )
-
-
-def _strip(outcome: Reproduction) -> dict[str, Any]:
-    return {item.name: outcome.counts(item.name) for item in outcome.items}
 
 
 def _item(outcome: Reproduction, item: Any) -> dict[str, Any]:
@@ -66,7 +64,7 @@ def _item(outcome: Reproduction, item: Any) -> dict[str, Any]:
     }
 
 
-def inline(figure: Any, prefix: str) -> str:
+def inline(figure: Figure, prefix: str) -> str:
     """A figure as an SVG element for a page, its identifiers made unique by ``prefix``."""
     svg = to_svg(figure)
     svg = svg[svg.index("<svg") :]

@@ -117,17 +117,25 @@ class CellResult:
         return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions[-1], positions))
 
     @cached_property
+    def equivariance_error(self) -> float:
+        """Largest distance between profiles of two lengths in relative coordinates."""
+        return attention.equivariance_error(self.mean_attention, self.lengths)
+
+    @property
+    def carrier_logits(self) -> Float[np.ndarray, " offset"] | None:
+        """Carrier-only profile in logit units, as it would enter the softmax; None without rotation."""
+        profile = self.carrier.profile
+        return None if profile is None else profile / (np.sqrt(self.cell.width) * self.cell.temperature)
+
+    @cached_property
     def margin(self) -> float:
         """mu of Corollary 2 over the carrier-only profile, in logit units.
 
         The carrier-only profile includes offset 0 through the mean vectors alone, without the content
         covariance of the query with itself; where the encoding does not rotate, the mean logits are used.
         """
-        profile = self.carrier.profile
-        if profile is None:
-            return dilution.margin(self.mean_logits, self.offsets, self.target_offset)
-        scale = np.sqrt(self.cell.width) * self.cell.temperature
-        return dilution.margin(profile / scale, self.offsets, self.target_offset)
+        profile = self.mean_logits if self.carrier_logits is None else self.carrier_logits
+        return dilution.margin(profile, self.offsets, self.target_offset)
 
     @cached_property
     def table_norms(self) -> position_table.TableNorms | None:
@@ -152,7 +160,7 @@ class CellResult:
         single: dict[str, Any] = {
             "chance": self.accuracy[0].chance,
             "final_loss": self.losses[-1],
-            "equivariance_error": attention.equivariance_error(self.mean_attention, self.lengths),
+            "equivariance_error": self.equivariance_error,
             "absolute_error": attention.absolute_error(self.mean_attention, self.lengths),
             "margin": self.margin,
             **{f"carrier_{name}": value for name, value in self.carrier._asdict().items() if name != "profile"},

@@ -28,7 +28,7 @@ def compare(results: Results) -> list[Comparison]:
     ]
     for name, cells in results.items():
         relative, absolute, pinned = zip(*map(_unseen, cells), strict=True)
-        everywhere = [equivariance_error(cell.mean_attention, cell.lengths) for cell in cells]
+        everywhere = [cell.equivariance_error for cell in cells]
         for quantity, values, why in (
             ("distance in relative coordinates", everywhere, f"{DISTANCE}, all lengths."),
             ("distance in relative coordinates, unseen lengths", relative, f"{DISTANCE}."),
