@@ -7,13 +7,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from farfield.encodings import Encoding, encodings
+from farfield.encodings import Content, Encoding, encodings
 from farfield.models import head
 from farfield.models.head import HeadParameters
 from farfield.registry import Registry, traced
@@ -24,10 +24,8 @@ from farfield.training import Knobs
 # Every registered encoding with its defaults, and settings that change what it computes.
 SPECS = [*encodings, "rope:base=100", "rope:layout=interleaved"]
 
-# Encodings whose logits depend on absolute positions. Any other must be shift equivariant.
-ABSOLUTE = {"learned"}
-RELATIVE_SPECS = [spec for spec in SPECS if spec.partition(":")[0] not in ABSOLUTE]
-ABSOLUTE_SPECS = [spec for spec in SPECS if spec.partition(":")[0] in ABSOLUTE]
+RELATIVE_SPECS = [spec for spec in SPECS if encodings.parse(spec).relative]
+ABSOLUTE_SPECS = [spec for spec in SPECS if not encodings.parse(spec).relative]
 
 # For small arithmetic in many shapes: what costs is compiling it.
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -50,7 +48,7 @@ class Triangle(Encoding):
 
     slope: float = traced(0.5)
 
-    def bias(self, parameters, query_positions, key_positions):
+    def bias(self, parameters, query_positions, key_positions, content):
         distance = query_positions[:, None] - key_positions[None, :]
         return -self.slope * distance.astype(float)
 
@@ -62,12 +60,13 @@ class AllHooks(Encoding):
 
     rows: int = 64
 
+    relative = False
+
     def initialize(self, key, width):
-        return {
-            "table": jax.random.normal(key, (self.rows, width)),
-            "scale": jnp.linspace(0.5, 1.5, width),
-            "slope": jnp.asarray(0.3),
-        }
+        return {"table": jax.random.normal(key, (self.rows, width))}
+
+    def initialize_head(self, key, width):
+        return {"scale": jnp.linspace(0.5, 1.5, width), "slope": jnp.asarray(0.3)}
 
     def embed(self, parameters, positions):
         return parameters["table"][positions]
@@ -80,15 +79,18 @@ class AllHooks(Encoding):
 
         return turned(query, query_positions), turned(key, key_positions)
 
-    def bias(self, parameters, query_positions, key_positions):
+    def bias(self, parameters, query_positions, key_positions, content):
         distance = (query_positions[:, None] - key_positions[None]).astype(parameters["slope"].dtype)
         return -parameters["slope"] * jnp.sqrt(jnp.abs(distance) + 1)
+
+
+TRAINED = 16
 
 
 def example(spec: str, longest: int) -> Encoding:
     """A registered encoding, or one of this file's own, ready for positions 0 .. longest."""
     registry = own if spec in own else encodings
-    return registry.parse(spec).resolved(longest)
+    return registry.parse(spec).resolved(TRAINED, longest)
 
 
 def drawn(initialize: Any, seed: int) -> Any:
@@ -105,17 +107,33 @@ def drawn_head(encoding: Encoding, vocabulary: int, width: int, seed: int) -> He
     return dataclasses.replace(parameters, **scaled)
 
 
+class Parameters(NamedTuple):
+    """An encoding's parameters of both kinds."""
+
+    model: Any
+    head: Any
+
+
+def drawn_parameters(encoding: Encoding, width: int, seed: int) -> Parameters:
+    """Parameters of an encoding from N(0, 1)."""
+    return Parameters(
+        drawn(lambda key: encoding.initialize(key, width), seed),
+        drawn(lambda key: encoding.initialize_head(key, width), seed),
+    )
+
+
 def pair_logits(
-    encoding: Encoding, parameters: Any, query: Any, key: Any, query_positions: Any, key_positions: Any
+    encoding: Encoding, parameters: Parameters, query: Any, key: Any, query_positions: Any, key_positions: Any
 ) -> jax.Array:
     """Logits [query, key] before the softmax, for vectors at given positions, by the three hooks alone."""
-    added_query = encoding.embed(parameters, query_positions)
-    added_key = encoding.embed(parameters, key_positions)
+    added_query = encoding.embed(parameters.model, query_positions)
+    added_key = encoding.embed(parameters.model, key_positions)
     if added_query is not None and added_key is not None:
         query, key = query + added_query, key + added_key
-    query, key = encoding.rotate(parameters, query, key, query_positions, key_positions)
+    content = Content(query, key)
+    query, key = encoding.rotate(parameters.head, query, key, query_positions, key_positions)
     logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)
-    bias = encoding.bias(parameters, query_positions, key_positions)
+    bias = encoding.bias(parameters.head, query_positions, key_positions, content)
     return logits if bias is None else logits + bias.astype(logits.dtype)
 
 

@@ -8,10 +8,12 @@ import json
 import numpy as np
 import pytest
 
-from farfield.encodings import Learned, Rope, encodings
+from farfield.encodings.learned import Learned
+from farfield.encodings.rope import Rope, encodings
 from farfield.errors import FarfieldError
 from farfield.studies.cells import Cell
-from farfield.tasks import FixedOffset, tasks
+from farfield.tasks import tasks
+from farfield.tasks.offset import FixedOffset
 
 CELL = Cell(Rope(), FixedOffset(2)).resolved()
 

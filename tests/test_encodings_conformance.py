@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.encodings import encodings
+from farfield.encodings import Content, encodings
 from farfield.errors import FarfieldError
 from farfield.studies.cells import Cell
-from farfield.tasks import FixedOffset
+from farfield.tasks.offset import FixedOffset
 from support import (
     ABSOLUTE_SPECS,
     RELATIVE_SPECS,
     SPECS,
+    TRAINED,
     double_precision,
-    drawn,
+    drawn_parameters,
     example,
     pair_logits,
     traced_fields,
@@ -38,7 +39,7 @@ def ready(spec: str, longest: int = LONGEST, width: int = WIDTH, seed: int = 0):
     """An encoding for positions 0 .. longest, and its parameters."""
     encoding = example(spec, longest)
     encoding.check(width, longest)
-    return encoding, drawn(lambda key: encoding.initialize(key, width), seed)
+    return encoding, drawn_parameters(encoding, width, seed)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -46,16 +47,19 @@ def test_hooks_keep_the_shapes_and_dtype_of_their_inputs(spec):
     encoding, parameters = ready(spec)
     query, key = vectors(0, 5, WIDTH)
     positions = jnp.arange(5)
-    added = encoding.embed(parameters, positions)
+    added = encoding.embed(parameters.model, positions)
     assert added is None or (added.shape == (5, WIDTH) and added.dtype == query.dtype)
     # One query against a table of keys [position, vocabulary, width], as the heads call it.
     many = jnp.broadcast_to(key[:, None], (5, 3, WIDTH))
-    turned_query, turned_key = encoding.rotate(parameters, query, many, positions[:1], positions[:, None])
+    turned_query, turned_key = encoding.rotate(parameters.head, query, many, positions[:1], positions[:, None])
     assert turned_query.shape == query.shape
     assert turned_key.shape == many.shape
     assert turned_query.dtype == turned_key.dtype == query.dtype
-    bias = encoding.bias(parameters, positions[:2], positions)
+    bias = encoding.bias(parameters.head, positions[:2], positions, Content(query[:2], key))
     assert bias is None or bias.shape == (2, 5)
+    content = Content(query[:, None, None], many.swapaxes(0, 1)[None])
+    many = encoding.bias(parameters.head, positions[:1], positions, content)
+    assert bias is None or np.broadcast_shapes(many.shape, (5, 3, 1, 5)) == (5, 3, 1, 5)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -225,7 +229,7 @@ def test_the_configuration_survives_json(spec):
 @pytest.mark.parametrize("spec", SPECS)
 def test_resolving_again_changes_nothing(spec):
     encoding = example(spec, LONGEST)
-    assert encoding.resolved(LONGEST) == encoding
+    assert encoding.resolved(TRAINED, LONGEST) == encoding
 
 
 @pytest.mark.parametrize("name", list(encodings))

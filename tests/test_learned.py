@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from farfield import training
-from farfield.encodings import Learned
+from farfield.encodings.learned import Learned
 from farfield.errors import FarfieldError
 from farfield.studies.cells import Cell
-from farfield.tasks import FixedOffset
+from farfield.tasks.offset import FixedOffset
 from farfield.training import Shape
 from support import double_precision, make_knobs, quick_jit
 

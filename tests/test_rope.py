@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.encodings import Rope
-from farfield.encodings.rope import frequencies, rotate_pairs
+from farfield.encodings.rope import Rope, frequencies, rotate_pairs
 from farfield.errors import FarfieldError
 from farfield.models import lookup
 from farfield.studies.cells import Cell
-from farfield.tasks import FixedOffset
+from farfield.tasks.offset import FixedOffset
 from support import double_precision, drawn_head, quick_jit, vectors
 
 # The coordinates of the interleaved layout in the order of the half-split one, d = 8.

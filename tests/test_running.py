@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from farfield.encodings import Rope
+from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.studies import running
 from farfield.studies.running import LANES, chunks, run

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 from farfield import training
-from farfield.encodings import Learned, Rope
+from farfield.encodings.learned import Learned
+from farfield.encodings.rope import Rope
 from farfield.random import Purpose, key_for, uniform_length, uniform_tokens
 from farfield.studies import running
 from farfield.studies.running import run

@@ -11,8 +11,10 @@ Encodings and tasks are frozen dataclasses registered under a name. A registered
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, get_type_hints
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import jax
 
@@ -25,6 +27,12 @@ Entry = TypeVar("Entry")
 def traced(default: Any = dataclasses.MISSING) -> Any:
     """A dataclass field whose value is data to the compiled program rather than part of its shape."""
     return dataclasses.field(default=default, metadata={"traced": True})
+
+
+def import_all(package: str, path: Iterable[str]) -> None:
+    """Import every file of a package, so that what it registers is known: adding a file is enough."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 class Registry(Generic[T]):
@@ -127,6 +135,13 @@ class Registry(Generic[T]):
 
 def _convert(where: str, value: Any, to: Any) -> Any:
     """``value`` as ``to``, accepting text for numbers; refuses what would lose information."""
+    if to is bool:
+        return _truth(where, value)
+    if get_origin(to) is tuple:  # numbers in a row, in text separated by semicolons
+        parts = [part for part in value.split(";") if part.strip()] if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple):
+            raise FarfieldError(f"{where}={value!r} is not a row of numbers: write them as 1;2;3")
+        return tuple(_convert(where, part, get_args(to)[0]) for part in parts)
     if to not in (int, float, str):
         return value
     try:
@@ -137,3 +152,10 @@ def _convert(where: str, value: Any, to: Any) -> Any:
     if not lossless:
         raise FarfieldError(f"{where}={value!r} is not {'a whole number' if to is int else 'a number'}")
     return converted  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _truth(where: str, value: Any) -> bool:
+    known = {"true": True, "false": False, "1": True, "0": False}
+    if str(value).lower() not in known:
+        raise FarfieldError(f"{where}={value!r} is neither true nor false")
+    return known[str(value).lower()]

@@ -83,10 +83,15 @@ def train(shape: Shape, knobs: Knobs) -> tuple[HeadParameters, Float[Array, " st
     def step(carry, draw):
         parameters, state = carry
         loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, *draw)
-        decayed = jax.tree.map(
-            lambda gradient, value: gradient + knobs.weight_decay * value, gradient.encoding, parameters.encoding
-        )
-        updates, state = optimizer.update(dataclasses.replace(gradient, encoding=decayed), state)
+        decayed = {
+            part: jax.tree.map(
+                lambda gradient, value: gradient + knobs.weight_decay * value,
+                getattr(gradient, part),
+                getattr(parameters, part),
+            )
+            for part in ("encoding", "head_encoding")
+        }
+        updates, state = optimizer.update(dataclasses.replace(gradient, **decayed), state)
         parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
         return (parameters, state), loss
 

@@ -1,12 +1,34 @@
-"""Positional encodings, one file a family. ``encodings`` is the registry; importing a family fills it."""
+"""Positional encodings, one file a family. ``encodings`` is the registry; a file put here fills it."""
 
-from farfield.encodings import learned, rope
-from farfield.encodings.base import Encoding, encodings
-from farfield.encodings.learned import Learned
-from farfield.encodings.rope import Rope
+from __future__ import annotations
 
-get = encodings.get
+from typing import Any
+
+from farfield.encodings.base import Content, Encoding, encodings
+from farfield.registry import import_all
+
+import_all(__name__, __path__)
+
 parse = encodings.parse
 register = encodings.register
 
-__all__ = ["Encoding", "Learned", "Rope", "encodings", "get", "learned", "parse", "register", "rope"]
+
+def get(name: str, *, dim: int | None = None, **settings: Any) -> Encoding:
+    """The encoding ``name`` with settings, to be used alone.
+
+    >>> get("rope", dim=64, base=500000)
+    Rope(base=500000.0, layout='half')
+
+    Args:
+        dim: the dimension it will act on; settings that cannot work there are refused at once.
+
+    Raises:
+        FarfieldError: naming the setting, the reason and the mend.
+    """
+    encoding = encodings.get(name, **settings)
+    if dim is not None:
+        encoding.check(dim, 1)
+    return encoding
+
+
+__all__ = ["Content", "Encoding", "encodings", "get", "parse", "register"]

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from farfield._types import Key, PyTree
+from farfield._types import Key, Positions, PyTree
 from farfield.registry import Registry
+
+
+class Content(NamedTuple):
+    """Projected queries and keys of one head before rotation, for a bias that depends on content.
+
+    Attributes:
+        query, key: W_Q x and W_K x; leading axes broadcast against each other.
+    """
+
+    query: Float[Array, "... query width"]
+    key: Float[Array, "... key width"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,9 @@ class Encoding:
     2. :meth:`rotate` transforms queries and keys (RoPE and its family);
     3. :meth:`bias` adds to the attention logits, after the 1/sqrt(d) scaling (ALiBi, T5, KERPLE, ...).
 
+    ``embed`` acts once a model, on the model's width; ``rotate`` and ``bias`` act in every head, on the head's
+    width, with parameters of that head. Positions are integers, or real numbers where :attr:`real_positions`.
+
     To add one, write a frozen dataclass with one of them and register it::
 
         @encodings.register("triangle")
@@ -27,17 +42,37 @@ class Encoding:
         class Triangle(Encoding):
             slope: float = traced(0.5)
 
-            def bias(self, parameters, query_positions, key_positions):
+            def bias(self, parameters, query_positions, key_positions, content):
                 distance = query_positions[:, None] - key_positions[None, :]
                 return -self.slope * distance.astype(float)
     """
 
+    # Whether logits stay the same when all positions shift by the same amount. A test holds it to its word.
+    relative: ClassVar[bool] = True
+    # Whether positions between whole numbers have a meaning; a table of buckets has none for them.
+    real_positions: ClassVar[bool] = True
+    # Whether a logit depends on tokens other than the query's and the key's own, which rules the lookup out.
+    reads_context: ClassVar[bool] = False
+
     def initialize(self, key: Key, width: int) -> PyTree:
-        """Trainable parameters, an empty dict when there are none."""
+        """Trainable parameters of :meth:`embed`, an empty dict when there are none; ``width`` is the model's."""
         del key, width
         return {}
 
-    def embed(self, parameters: PyTree, positions: Int[Array, " position"]) -> Float[Array, "position width"] | None:
+    def initialize_head(self, key: Key, width: int) -> PyTree:
+        """Trainable parameters of :meth:`rotate` and :meth:`bias` in one head; ``width`` is the head's."""
+        del key, width
+        return {}
+
+    def of_head(self, index: int, heads: int) -> Encoding:
+        """The encoding as head ``index`` of ``heads`` sees it (ALiBi's slopes differ by head); by default itself.
+
+        Only traced fields may differ between heads.
+        """
+        del index, heads
+        return self
+
+    def embed(self, parameters: PyTree, positions: Positions) -> Float[Array, "position width"] | None:
         """The vector added to the token embedding at each position, or None."""
         del parameters, positions
         return None
@@ -47,39 +82,50 @@ class Encoding:
         parameters: PyTree,
         query: Float[Array, "... width"],
         key: Float[Array, "... width"],
-        query_positions: Int[Array, "..."],
-        key_positions: Int[Array, "..."],
+        query_positions: Positions,
+        key_positions: Positions,
     ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
         """Queries and keys as they enter the dot product; positions broadcast against the leading axes."""
         del parameters, query_positions, key_positions
         return query, key
 
     def bias(
-        self, parameters: PyTree, query_positions: Int[Array, " query"], key_positions: Int[Array, " key"]
-    ) -> Float[Array, "query key"] | None:
-        """What is added to the scaled logits, in logit units, or None."""
-        del parameters, query_positions, key_positions
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+    ) -> Float[Array, "... query key"] | None:
+        """What is added to the scaled logits, in logit units, or None.
+
+        Args:
+            query_positions, key_positions: one axis each.
+            content: vectors of the same queries and keys; leading axes of the result are theirs.
+        """
+        del parameters, query_positions, key_positions, content
         return None
 
     def tabulated(self, width: int, longest: int) -> Encoding:
-        """An equal encoding for positions below ``longest`` with what depends on positions alone precomputed.
+        """An equal encoding for whole positions below ``longest``, with what depends on them alone precomputed.
 
-        Training calls it once, before its loop. The default is the encoding itself.
+        Training calls it once, before its loop, with the head's width. The default is the encoding itself.
         """
         del width, longest
         return self
 
-    def resolved(self, longest: int) -> Encoding:
-        """The encoding with settings that depend on the longest sequence filled in; by default itself."""
-        del longest
+    def resolved(self, trained: int, longest: int) -> Encoding:
+        """The encoding with settings that depend on lengths filled in; by default itself.
+
+        Args:
+            trained: the longest training length.
+            longest: one more than the largest position, of training or test.
+        """
+        del trained, longest
         return self
 
     def check(self, width: int, longest: int) -> None:
         """Refuse settings that cannot work for this width and these lengths.
 
         Args:
-            width: the head's dimension.
-            longest: the longest sequence, of training or test, that positions must serve.
+            width: the dimension that the encoding acts on: the head's for ``rotate`` and ``bias``, the model's
+                for ``embed``.
+            longest: one more than the largest position, of training or test.
 
         Raises:
             FarfieldError: naming the setting, the reason and the mend.

@@ -31,9 +31,11 @@ class Learned(Encoding):
         rows: size of the table. 0 means "as many as this run needs": the longest length + 1.
     """
 
+    relative = False
+
     rows: int = UNSET
 
-    def resolved(self, longest: int) -> Learned:
+    def resolved(self, trained: int, longest: int) -> Learned:
         return self if self.rows else replace(self, rows=longest + 1)
 
     def check(self, width: int, longest: int) -> None:

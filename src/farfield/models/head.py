@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Key, PyTree, Scalar, Tokens
-from farfield.encodings.base import Encoding
+from farfield.encodings.base import Content, Encoding
 
 # Logit of a key that may not be attended to. Finite, so that a row's maximum is never inf - inf.
 MASKED = -1e30
@@ -36,7 +36,8 @@ class HeadParameters:
         embedding: token table E, one row a token.
         query, key, value: W_Q, W_K, W_V, applied as ``x @ W.T``.
         readout: U, one row a class.
-        encoding: the positional encoding's own parameters.
+        encoding: the positional encoding's parameters for the token embedding.
+        head_encoding: those for queries, keys and logits.
     """
 
     embedding: Float[Array, "vocabulary width"]
@@ -45,6 +46,7 @@ class HeadParameters:
     value: Float[Array, "width width"]
     readout: Float[Array, "vocabulary width"]
     encoding: PyTree
+    head_encoding: PyTree
 
 
 class Forward(NamedTuple):
@@ -61,7 +63,7 @@ class Forward(NamedTuple):
 
 def initialize(key: Key, encoding: Encoding, vocabulary: int, width: int) -> HeadParameters:
     """Parameters as the paper's numbers need them: tables from N(0, 1), linear maps from U(-1, 1)/sqrt(fan-in)."""
-    keys = jax.random.split(key, 6)
+    keys = jax.random.split(key, 6)  # the sixth serves both kinds of parameters of an encoding
     bound = 1.0 / math.sqrt(width)
 
     def linear(key: Key, outputs: int) -> Float[Array, "outputs width"]:
@@ -74,6 +76,7 @@ def initialize(key: Key, encoding: Encoding, vocabulary: int, width: int) -> Hea
         value=linear(keys[3], width),
         readout=linear(keys[4], vocabulary),
         encoding=encoding.initialize(keys[5], width),
+        head_encoding=encoding.initialize_head(keys[5], width),
     )
 
 
@@ -94,17 +97,14 @@ def forward(
     if added is not None:
         x = x + added[:, None]
     width = x.shape[-1]
-    query, key = encoding.rotate(
-        parameters.encoding,
-        x[query_position] @ parameters.query.T,  # [sequence, width]
-        x @ parameters.key.T,  # [position, sequence, width]
-        query_position[None],
-        positions[:, None],
-    )
+    query = x[query_position] @ parameters.query.T  # [sequence, width]
+    key = x @ parameters.key.T  # [position, sequence, width]
+    content = Content(query[:, None], jnp.swapaxes(key, 0, 1))
+    query, key = encoding.rotate(parameters.head_encoding, query, key, query_position[None], positions[:, None])
     logits = jnp.einsum("sd,psd->ps", query, key) / math.sqrt(width)
-    bias = encoding.bias(parameters.encoding, query_position[None], positions)
-    if bias is not None:
-        logits = logits + bias[0][:, None]
+    bias = encoding.bias(parameters.head_encoding, query_position[None], positions, content)
+    if bias is not None:  # [sequence or nothing, query, position]
+        logits = logits + jnp.atleast_3d(jnp.moveaxis(bias, -1, 0))[..., 0]
     weights = masked_softmax(logits / temperature, positions < length)
     output = jnp.einsum("ps,psd->sd", weights, x @ parameters.value.T)
     return Forward(parameters.readout @ output.T, weights)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Positions, Scalar, Tokens
-from farfield.encodings.base import Encoding
+from farfield.encodings.base import Content, Encoding
 from farfield.models.head import Forward, HeadParameters, masked_softmax
 
 # Positions added up in one unrolled expression of `sum_by_token`, which vectorizes where a reduction does not.
@@ -62,13 +62,15 @@ def tables(
         query_added = encoding.embed(parameters.encoding, query_position[None])
         assert query_added is not None
         query = query + query_added @ parameters.query.T
-    query, key = encoding.rotate(parameters.encoding, query, key, query_position[None], key_positions[:, None])
+    content = Content(query[:, None, None], jnp.swapaxes(key, 0, 1)[None])  # [query token, key token, place, width]
+    query, key = encoding.rotate(parameters.head_encoding, query, key, query_position[None], key_positions[:, None])
     query = query * (1.0 / (math.sqrt(width) * temperature))
     key = jnp.broadcast_to(key, (len(key_positions), vocabulary, width))
     logits = (query @ key.reshape(-1, width).T).reshape(vocabulary, len(key_positions), vocabulary)
-    bias = encoding.bias(parameters.encoding, query_position[None], key_positions)
-    if bias is not None:
-        logits = logits + (bias / temperature)[0][None, :, None]
+    bias = encoding.bias(parameters.head_encoding, query_position[None], key_positions, content)
+    if bias is not None:  # [query token, key token, 1, position], without the tokens where it does not depend on them
+        bias = jnp.broadcast_to(bias, (1,) * (4 - bias.ndim) + bias.shape)[:, :, 0]
+        logits = logits + jnp.swapaxes(bias, 1, 2) / temperature
     return Tables(logits, embedding @ parameters.value.T @ parameters.readout.T, position_scores)
 
 

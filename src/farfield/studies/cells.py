@@ -102,11 +102,12 @@ class Cell:
             raise FarfieldError(f"test lengths {list(lengths)} name a length twice")
         if lengths[-1] > LONGEST_TEST:
             raise FarfieldError(f"test length {lengths[-1]} is longer than {LONGEST_TEST}, the most that is allowed")
-        task.check(whole["shortest"])
-        task.check(lengths[0])
+        task.check(whole["vocabulary"], min(whole["shortest"], lengths[0]))
         reach = max(whole["longest"], lengths[-1])
         encoding.check(whole["width"], reach)
-        return dataclasses.replace(self, encoding=encoding.resolved(reach), task=task, lengths=lengths, **whole, **real)
+        return dataclasses.replace(
+            self, encoding=encoding.resolved(whole["longest"], reach), task=task, lengths=lengths, **whole, **real
+        )
 
     @property
     def shape(self) -> Shape:

@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield import evaluation
-from farfield.encodings import Rope
-from farfield.encodings.rope import frequencies
+from farfield.encodings.rope import Rope, frequencies
 from farfield.models import head
 from farfield.models.head import HeadParameters
 from farfield.probes import attention, dilution, position_table
@@ -71,8 +70,11 @@ class CellResult:
     @cached_property
     def accuracy(self) -> list[Accuracy]:
         """Accuracy at each length."""
-        chance = self.cell.task.chance(self.cell.vocabulary)
-        return [accuracy(count, self.cell.sequences, chance) for count in self.correct]
+        cell = self.cell
+        return [
+            accuracy(count, cell.sequences, cell.task.chance(cell.vocabulary, length))
+            for count, length in zip(self.correct, cell.lengths, strict=True)
+        ]
 
     @cached_property
     def peak_height(self) -> Float[np.ndarray, " length"]:

@@ -1,11 +1,12 @@
-"""Tasks, one file each. ``tasks`` is the registry; importing a file fills it."""
+"""Tasks, one file a family. ``tasks`` is the registry; a file put here fills it."""
 
-from farfield.tasks import offset
-from farfield.tasks.base import Task, tasks
-from farfield.tasks.offset import FixedOffset
+from farfield.registry import import_all
+from farfield.tasks.base import Batch, Positional, Task, tasks
+
+import_all(__name__, __path__)
 
 get = tasks.get
 parse = tasks.parse
 register = tasks.register
 
-__all__ = ["FixedOffset", "Task", "get", "offset", "parse", "register", "tasks"]
+__all__ = ["Batch", "Positional", "Task", "get", "parse", "register", "tasks"]

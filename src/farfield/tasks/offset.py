@@ -8,12 +8,12 @@ from jaxtyping import Array, Int
 
 from farfield.errors import FarfieldError
 from farfield.registry import traced
-from farfield.tasks.base import Task, tasks
+from farfield.tasks.base import Positional, tasks
 
 
 @tasks.register("offset")
 @dataclass(frozen=True)
-class FixedOffset(Task):
+class FixedOffset(Positional):
     """Copy the token K places before the query, which is the last position.
 
     With K = 2 and length 6::
@@ -30,10 +30,10 @@ class FixedOffset(Task):
 
     offset: int = traced()
 
-    def target(self, query_position: Int[Array, ""]) -> Int[Array, ""]:
+    def target(self, query_position: Int[Array, "..."]) -> Int[Array, "..."]:
         return query_position - self.offset
 
-    def check(self, shortest: int) -> None:
+    def check(self, vocabulary: int, shortest: int) -> None:
         if self.offset < 1:
             raise FarfieldError(f"offset:{self.offset} must be at least 1: K counts places before the query")
         if self.offset >= shortest:

@@ -6,11 +6,12 @@ import json
 from importlib import resources
 from typing import Any
 
-from farfield.encodings import Learned, Rope
+from farfield.encodings.learned import Learned
+from farfield.encodings.rope import Rope
 from farfield.papers.verdicts import Comparison
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult
-from farfield.tasks import FixedOffset
+from farfield.tasks.offset import FixedOffset
 
 PUBLISHED: dict[str, Any] = json.loads(
     resources.files("farfield.papers.implicit_bias").joinpath("published.json").read_text()
