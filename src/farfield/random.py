@@ -23,6 +23,9 @@ class Purpose(enum.IntEnum):
     TRAIN_LENGTH = 1
     TRAIN_TOKENS = 2
     EVALUATE_TOKENS = 3
+    TRAIN_POSITIONS = 4
+    EVALUATE_POSITIONS = 5
+    OBSERVE = 6
 
 
 def key_for(seed: Any, purpose: Purpose, step: Any = 0) -> Key:

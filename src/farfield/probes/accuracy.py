@@ -22,6 +22,6 @@ class Accuracy(NamedTuple):
     chance: float
 
 
-def accuracy(correct: int, sequences: int, chance: float) -> Accuracy:
+def accuracy(correct: int, tested: int, chance: float) -> Accuracy:
     """Accuracy with its interval, from counts."""
-    return Accuracy(int(correct) / sequences, *wilson(int(correct), sequences), chance)
+    return Accuracy(int(correct) / int(tested), *wilson(int(correct), int(tested)), chance)
