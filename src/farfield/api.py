@@ -167,14 +167,14 @@ class TrainResult:
     @cached_property
     def accuracy(self) -> dict[int, Estimate]:
         """Share of supervised rows (tokens) answered correctly, by length over seeds."""
-        tested = [int(rows) for rows in self.cells[0].tested]
-        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], tested)
+        sequences = self.cells[0].cell.sequences
+        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], sequences)
 
     @cached_property
     def sequence_accuracy(self) -> dict[int, Estimate]:
         """Share of sequences with every supervised row right, by length over seeds."""
-        tested = [self.cells[0].cell.sequences] * len(self.lengths)
-        return self._by_length([result.sequence_accuracy for result in self.cells], tested)
+        sequences = self.cells[0].cell.sequences
+        return self._by_length([result.sequence_accuracy for result in self.cells], sequences)
 
     @property
     def chance(self) -> dict[int, float]:
@@ -300,10 +300,10 @@ class TrainResult:
             }
         )
 
-    def _by_length(self, rows: list[Any], trials: list[int] | None = None) -> dict[int, Estimate]:
+    def _by_length(self, rows: list[Any], trials: int | None = None) -> dict[int, Estimate]:
         table = np.array(rows, float)
         return {
-            length: over_seeds(table[:, index], bounds=(0, 1), trials=None if trials is None else trials[index])
+            length: over_seeds(table[:, index], bounds=(0, 1), trials=trials)
             for index, length in enumerate(self.lengths)
         }
 

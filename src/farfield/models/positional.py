@@ -41,6 +41,6 @@ class PositionalHead(Head):
         assert parameters.scored is not None
         added = mechanism.encoding.embed(parameters.encoding, inputs.positions)
         places, sequences = inputs.tokens.shape
-        x = jnp.broadcast_to(parameters.scored, (places, self.width)) if added is None else parameters.scored + added
-        scored = jnp.broadcast_to(x[None], (sequences, places, self.width))
+        x = parameters.scored if added is None else parameters.scored + added
+        scored = jnp.broadcast_to(x[None], (sequences, places, x.shape[-1]))
         return scored, parameters.embedding[inputs.tokens.T]

@@ -124,7 +124,7 @@ class CellResult:
         """Share of supervised rows (tokens) answered correctly, at each length."""
         cell = self.cell
         return [
-            accuracy(right, of, cell.task.chance(cell.vocabulary, length))
+            accuracy(right, of, cell.sequences, cell.task.chance(cell.vocabulary, length))
             for right, of, length in zip(self.correct, self.tested, cell.lengths, strict=True)
         ]
 
