@@ -35,7 +35,7 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert {"alpha", "c", "r2"} <= set(content["dilution"])
     assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half"}
     assert content["in_range"] == {"12": True, "16": True, "24": False}
-    assert content["chance"] == 1 / 8
+    assert content["chance"] == {"12": 1 / 8, "16": 1 / 8, "24": 1 / 8}
     assert len(content["selected_offset"]["24"]) == 3
 
 
