@@ -24,10 +24,28 @@ from farfield.tasks import tasks
 from farfield.training import Knobs
 
 # Every registered encoding with its defaults, and settings that change what it computes.
-SPECS = [*encodings, "rope:base=100", "rope:layout=interleaved"]
+SPECS = [
+    *encodings,
+    "rope:base=100",
+    "rope:layout=interleaved",
+    "rope:fraction=0.5",
+    "rope:fraction=0.5,layout=interleaved",
+    "p-rope:share=0.5,layout=interleaved",
+    "sinusoidal:layout=concatenated",
+    "position-interpolation:layout=interleaved",
+    "ntk:layout=interleaved",
+    "dynamic-ntk:factor=4,original_length=8",
+    "yarn:original_length=2048",
+    "yarn:truncate=false,attention_factor=1.5",
+    "llama3:original_length=0",
+    "longrope:original_length=8,attention_factor=1",
+    "xpos:layout=interleaved",
+    "xpos:scale_base=16",
+]
 
 RELATIVE_SPECS = [spec for spec in SPECS if encodings.parse(spec).relative]
-ABSOLUTE_SPECS = [spec for spec in SPECS if not encodings.parse(spec).relative]
+LENGTH_SPECS = [spec for spec in SPECS if encodings.parse(spec).reads_length]
+ABSOLUTE_SPECS = [spec for spec in SPECS if spec not in RELATIVE_SPECS + LENGTH_SPECS]
 
 # For small arithmetic in many shapes: what costs is compiling it.
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -152,7 +170,7 @@ def pair_logits(
     added_query = encoding.embed(parameters.model, query_positions)
     added_key = encoding.embed(parameters.model, key_positions)
     if added_query is not None and added_key is not None:
-        query, key = query + added_query, key + added_key
+        query, key = query + added_query.astype(query.dtype), key + added_key.astype(key.dtype)
     content = Content(query, key)
     query, key = encoding.rotate(parameters.head, query, key, query_positions, key_positions)
     logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)

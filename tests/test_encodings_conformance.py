@@ -17,6 +17,7 @@ from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from support import (
     ABSOLUTE_SPECS,
+    LENGTH_SPECS,
     RELATIVE_SPECS,
     SPECS,
     TRAINED,
@@ -114,19 +115,44 @@ def test_logits_of_an_absolute_encoding_change_when_all_positions_shift(spec, sh
     assert np.abs(there - here).max() > 0.1
 
 
+@pytest.mark.parametrize("spec", LENGTH_SPECS)
+@given(shift=st.integers(1, LONGEST - 7), seed=st.integers(0, 99))
+def test_logits_of_an_encoding_that_reads_the_length_are_relative_at_any_one_length(spec, shift, seed):
+    with double_precision():
+        encoding, parameters = ready(spec, seed=seed)
+        query, key = vectors(seed, 7, WIDTH)
+        here, there = (jnp.append(jnp.arange(6) + start, LONGEST - 1) for start in (0, shift))
+        here = pair_logits(encoding, parameters, query, key, here, here)[:6, :6]
+        there = pair_logits(encoding, parameters, query, key, there, there)[:6, :6]
+        np.testing.assert_allclose(there, here, atol=1e-8)
+
+
+@pytest.mark.parametrize("spec", LENGTH_SPECS)
+def test_logits_of_an_encoding_that_reads_the_length_change_past_the_trained_one(spec):
+    encoding, parameters = ready(spec)
+    query, key = vectors(3, 6, WIDTH)
+    short, still_short, long = (jnp.arange(6) + shift for shift in (0, 2, LONGEST - 6))
+    here = pair_logits(encoding, parameters, query, key, short, short)
+    np.testing.assert_allclose(
+        pair_logits(encoding, parameters, query, key, still_short, still_short), here, rtol=1e-5, atol=1e-5
+    )
+    assert np.abs(pair_logits(encoding, parameters, query, key, long, long) - here).max() > 1e-3
+
+
 @pytest.mark.parametrize("spec", SPECS)
-def test_the_encoding_depends_on_position_at_all(spec):
+def test_the_encoding_depends_on_position_unless_it_says_that_it_does_not(spec):
     encoding, parameters = ready(spec)
     query, key = vectors(4, 1, WIDTH)
     logits = pair_logits(encoding, parameters, query, jnp.tile(key, (4, 1)), jnp.array([3]), jnp.arange(4))[0]
-    assert len(np.unique(np.round(np.asarray(logits), 4))) == 4
+    assert len(np.unique(np.round(np.asarray(logits), 4))) == (4 if encoding.positional else 1)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_gradient_reaches_every_parameter_and_every_traced_setting(spec):
     encoding, parameters = ready(spec, longest=7)
     query, key = vectors(5, 7, WIDTH)
-    positions = jnp.arange(7)
+    # Settings of an encoding that reads the length show at long ones.
+    positions = jnp.arange(7) + (LONGEST if encoding.reads_length else 0)
 
     def loss(parameters, encoding):
         return jnp.square(pair_logits(encoding, parameters, query, key, positions, positions)).sum()
@@ -247,6 +273,28 @@ def test_an_unknown_setting_is_refused(name):
         ("rope:base=-5", {}, "rope:base=-5 must be"),
         ("rope:base=inf", {}, "rope:base=inf must be"),
         ("rope:base=nan", {}, "rope:base=nan must be"),
+        ("rope:fraction=0.75", {"width": 4}, "rope:fraction=0.75 of d = 4 rotates 3 coordinates"),
+        ("rope:fraction=0.01", {}, "rope:fraction=0.01 of d = 64 rotates 0 coordinates"),
+        ("rope:fraction=1.5", {}, "rope:fraction=1.5 must be above 0 and at most 1"),
+        ("rope:fraction=nan", {}, "rope:fraction=nan must be above 0"),
+        ("p-rope:0", {}, "p-rope:share=0 must be above 0"),
+        ("p-rope:0.01", {}, "p-rope:share=0.01 of d = 64 leaves no pair"),
+        ("p-rope:base=0.5", {}, "p-rope:base=0.5 must be"),
+        ("sinusoidal", {"width": 5}, "d must be even: got d = 5"),
+        ("sinusoidal:diagonal", {}, "layout='diagonal' is not one of interleaved, concatenated"),
+        ("sinusoidal:base=1", {}, "sinusoidal:base=1 must be a number between 1 and"),
+        ("position-interpolation:0.5", {}, "position-interpolation:factor=0.5 must be a number from 1"),
+        ("ntk:nan", {}, "ntk:factor=nan must be"),
+        ("ntk", {"width": 2}, "d must be at least 4: got d = 2"),
+        ("dynamic-ntk:original_length=16", {"width": 2}, "d must be at least 4: got d = 2"),
+        ("dynamic-ntk:original_length=-1", {}, "dynamic-ntk:original_length=-1 must be a positive"),
+        ("yarn:original_length=16,beta_fast=1", {}, "yarn:beta_slow=1 and beta_fast=1 must be"),
+        ("yarn:original_length=16,attention_factor=-1", {}, "yarn:attention_factor=-1 must be"),
+        ("llama3:low=4,high=1", {}, "llama3:low=4 and high=1 must be"),
+        ("longrope:original_length=1", {}, "longrope:original_length=1 has no logarithm"),
+        ("longrope:original_length=16,short_factor=1;2", {}, "short_factor has 2 numbers for the 32 pairs of d = 64"),
+        ("longrope:original_length=16,long_factor=0;1", {"width": 4}, "long_factor must be positive numbers"),
+        ("xpos:scale_base=0", {}, "xpos:scale_base=0 must be"),
         ("learned:-1", {}, "rows must be from 1 to"),
         ("learned:16", {"lengths": (12, 24)}, "length 24 .*learned position table of 16 rows"),
         ("learned:15", {"lengths": (12,)}, "length 16 .*learned position table of 15 rows"),

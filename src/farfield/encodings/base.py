@@ -53,6 +53,11 @@ class Encoding:
     real_positions: ClassVar[bool] = True
     # Whether a logit depends on tokens other than the query's and the key's own, which rules the lookup out.
     reads_context: ClassVar[bool] = False
+    # Whether positions change logits at all; only an encoding that does nothing says no.
+    positional: ClassVar[bool] = True
+    # Whether a logit depends on the largest query position in use beside its own two (dynamic NTK): the encoding
+    # is then relative among short lengths and among equal ones, not across the switch.
+    reads_length: ClassVar[bool] = False
 
     def initialize(self, key: Key, width: int) -> PyTree:
         """Trainable parameters of :meth:`embed`, an empty dict when there are none; ``width`` is the model's."""
