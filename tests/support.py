@@ -21,12 +21,6 @@ from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.training import Knobs
 
-# Every registered encoding with its defaults, and settings that change what it computes.
-SPECS = [*encodings, "rope:base=100", "rope:layout=interleaved"]
-
-RELATIVE_SPECS = [spec for spec in SPECS if encodings.parse(spec).relative]
-ABSOLUTE_SPECS = [spec for spec in SPECS if not encodings.parse(spec).relative]
-
 # For small arithmetic in many shapes: what costs is compiling it.
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
@@ -87,10 +81,66 @@ class AllHooks(Encoding):
 TRAINED = 16
 
 
+def name_of(spec: str) -> str:
+    """The name that a spec starts with."""
+    return spec.partition(":")[0]
+
+
+def registry_of(spec: str) -> Registry[Encoding]:
+    """Where a spec's encoding is registered: the package, or this file."""
+    return own if name_of(spec) in own else encodings
+
+
+def parsed(spec: str) -> Encoding:
+    """A registered encoding, or one of this file's own."""
+    return registry_of(spec).parse(spec)
+
+
 def example(spec: str, longest: int) -> Encoding:
     """A registered encoding, or one of this file's own, ready for positions 0 .. longest."""
-    registry = own if spec in own else encodings
-    return registry.parse(spec).resolved(TRAINED, longest)
+    return parsed(spec).resolved(TRAINED, longest)
+
+
+def needs_nothing(name: str) -> bool:
+    """Whether an encoding's name alone says enough."""
+    return not any(
+        field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(encodings[name])  # pyright: ignore[reportArgumentType]
+    )
+
+
+# Every registered encoding with its defaults, and settings that change what it computes.
+SPECS = [
+    *filter(needs_nothing, encodings),
+    "rope:base=100",
+    "rope:layout=interleaved",
+    "alibi:slope=-0.5",
+    "alibi:slope=0.5,symmetric=true",
+    "alibi:rule=geometric,slope=2",
+    "alibi:rule=mpt,before_scaling=true",
+    "alibi:learned=true",
+    "t5:buckets=8,distance=20",
+    "t5:bidirectional=true,deviation=1",
+    "clipped:reach=3",
+    "shaw:reach=2",
+    "transformer-xl:base=100",
+    "kerple-power:power=1.5",
+    "fire:threshold=2,scale=1",
+    "cope:rows=5,deviation=1",
+]
+# The documentation's example of a user's own encoding must do what those of the package do.
+ALL_SPECS = [*SPECS, "triangle"]
+
+RELATIVE_SPECS = [spec for spec in ALL_SPECS if parsed(spec).relative]
+ABSOLUTE_SPECS = [spec for spec in ALL_SPECS if not parsed(spec).relative]
+# Those whose logits may be looked up by the query's and the key's token.
+PAIRWISE_SPECS = [spec for spec in SPECS if not parsed(spec).reads_context]
+
+# Rows of tables that no offset reads, by spec and parameter.
+UNREAD_ROWS = {
+    # The future's half of T5's buckets starts with one for the offset 0, which is in the past's.
+    "t5:bidirectional=true,deviation=1": {"bias": 16},
+}
 
 
 def drawn(initialize: Any, seed: int) -> Any:
@@ -129,7 +179,7 @@ def pair_logits(
     added_query = encoding.embed(parameters.model, query_positions)
     added_key = encoding.embed(parameters.model, key_positions)
     if added_query is not None and added_key is not None:
-        query, key = query + added_query, key + added_key
+        query, key = query + added_query.astype(query.dtype), key + added_key.astype(key.dtype)
     content = Content(query, key)
     query, key = encoding.rotate(parameters.head, query, key, query_positions, key_positions)
     logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from farfield.models import head, lookup
 from farfield.models.head import cross_entropy
-from support import SPECS, double_precision, drawn_head, example, quick_jit
+from support import PAIRWISE_SPECS, double_precision, drawn_head, example, quick_jit
 
 # (sequences, vocabulary, width, positions): more sequences than tokens; and fewer, with enough positions for the
 # blocked sum with a remainder.
 SHAPES = [(7, 5, 4, 6), (3, 9, 6, 37)]
-ALL = [*SPECS, "triangle", "all-hooks"]
+ALL = [*PAIRWISE_SPECS, "triangle", "all-hooks"]
 
 
 def both_paths(parameters, encoding, temperature, tokens, length, answers):

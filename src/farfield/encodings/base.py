@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.registry import Registry
@@ -16,10 +16,13 @@ class Content(NamedTuple):
 
     Attributes:
         query, key: W_Q x and W_K x; leading axes broadcast against each other.
+        visible: which keys each query may attend to. None stands for those at its position and before, which is
+            right where positions grow from place to place, padding included.
     """
 
     query: Float[Array, "... query width"]
     key: Float[Array, "... key width"]
+    visible: Bool[Array, "query key"] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class Encoding:
     real_positions: ClassVar[bool] = True
     # Whether a logit depends on tokens other than the query's and the key's own, which rules the lookup out.
     reads_context: ClassVar[bool] = False
+    # Whether positions change logits at all; only an encoding that does nothing says no.
+    positional: ClassVar[bool] = True
+    # Whether a logit depends on the largest query position in use beside its own two (dynamic NTK): the encoding
+    # is then relative among short lengths and among equal ones, not across the switch.
+    reads_length: ClassVar[bool] = False
 
     def initialize(self, key: Key, width: int) -> PyTree:
         """Trainable parameters of :meth:`embed`, an empty dict when there are none; ``width`` is the model's."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
@@ -22,12 +22,12 @@ class Cope(Encoding):
 
     Every key up to the query has a gate g = sigmoid(q . k / sqrt(d)), and p sums the gates from the key to the
     query, both included, up to rows - 1; a p between whole numbers interpolates between its neighbours' vectors.
-    So a logit depends on the keys in between, and on positions only through their order.
+    So a logit depends on the keys in between, and on positions only in telling which keys come before the query.
     Source: Golovneva et al., arXiv 2405.18719, section 4. As in the appendix's listing, gates see the scaled
     logits and q . e[p] is added without a scale, where the paper's equations leave scales out altogether.
 
-    Keys count by their positions, in whatever order they are given; keys at one position count together. A key
-    after the query has p = 0, which the mask hides.
+    Keys are taken in the order in which they are given, and those that :attr:`Content.visible` names have gates.
+    A key after the query has p = 0, which the mask hides.
 
     Attributes:
         rows: position vectors e[0] .. e[rows - 1] (p_max in the paper); all larger counts read the last.
@@ -52,26 +52,23 @@ class Cope(Encoding):
         dtype = precise(content.query.dtype)
         query, key = content.query.astype(dtype), content.key.astype(dtype)
         table = jnp.asarray(parameters["table"]).astype(dtype)
-        count = counts(query, key, query_positions, key_positions)
+        visible = content.visible
+        if visible is None:
+            visible = key_positions[None, :] <= query_positions[:, None]
+        count = counts(query, key, visible)
         by_row = jnp.einsum("...qd,rd->...qr", query, table)
         by_row = jnp.broadcast_to(by_row, (*count.shape[:-1], len(table)))
         return interpolated(by_row, count).astype(content.query.dtype)
 
 
 def counts(
-    query: Float[Array, "... query width"],
-    key: Float[Array, "... key width"],
-    query_positions: Positions,
-    key_positions: Positions,
+    query: Float[Array, "... query width"], key: Float[Array, "... key width"], visible: Bool[Array, "query key"]
 ) -> Float[Array, "... query key"]:
-    """The sum of the gates of all keys from each key's position to the query's."""
+    """The sum of the gates of each key and all visible ones after it."""
     logits = jnp.einsum("...qd,...kd->...qk", query, key) / math.sqrt(query.shape[-1])
-    past = jnp.broadcast_to(key_positions[None, :] <= query_positions[:, None], logits.shape)
-    gates = jnp.where(past, jax.nn.sigmoid(logits), jnp.zeros_like(logits))
-    order = jnp.argsort(key_positions)
-    from_here_on = jnp.flip(jnp.cumsum(jnp.flip(gates[..., order], axis=-1), axis=-1), axis=-1)
-    first = jnp.searchsorted(key_positions[order], key_positions)  # of those at the same position
-    return from_here_on[..., first]
+    gates = jax.nn.sigmoid(logits)
+    gates = jnp.where(jnp.broadcast_to(visible, gates.shape), gates, jnp.zeros_like(gates))
+    return jnp.flip(jnp.cumsum(jnp.flip(gates, axis=-1), axis=-1), axis=-1)
 
 
 def interpolated(

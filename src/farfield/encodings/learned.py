@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from farfield._types import Key, PyTree
+from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Encoding, encodings
 from farfield.errors import FarfieldError
 
@@ -24,7 +24,8 @@ class Learned(Encoding):
     """Add a trained vector p_t to the token embedding at position t; the table starts from N(0, 1).
 
     Rows beyond the longest training length never receive a gradient (Proposition 2 of arXiv 2607.18759).
-    A position outside the table is an error, or NaN where positions are traced: never a silent clamp.
+    A position outside the table is an error, or NaN where positions are traced: never a silent clamp. A real
+    position lies on the line between the vectors of its two neighbours.
     Source: Gehring et al., arXiv 1705.03122, section 3.1.
 
     Attributes:
@@ -53,18 +54,29 @@ class Learned(Encoding):
     def initialize(self, key: Key, width: int) -> PyTree:
         return {"table": jax.random.normal(key, (self.rows, width))}
 
-    def embed(self, parameters: PyTree, positions: Int[Array, " position"]) -> Float[Array, "position width"]:
+    def embed(self, parameters: PyTree, positions: Positions) -> Float[Array, "position width"]:
         table = jnp.asarray(parameters["table"])
         if not isinstance(positions, Tracer):
             self._check_positions(np.asarray(positions), len(table))
-        inside = (positions >= 0) & (positions < len(table))
-        rows = table.at[positions].get(mode="clip")
+        inside = (positions >= 0) & (positions <= len(table) - 1)
+        rows = _between(table, positions) if jnp.issubdtype(positions.dtype, jnp.floating) else _at(table, positions)
         return jnp.where(inside[..., None], rows, jnp.full_like(rows, jnp.nan))
 
     def _check_positions(self, positions: np.ndarray, rows: int) -> None:
-        outside = positions[(positions < 0) | (positions >= rows)]
+        outside = positions[~((positions >= 0) & (positions <= rows - 1))]
         if outside.size:
             raise FarfieldError(
-                f"position {int(outside.flat[0])} is outside the learned position table of {rows} rows "
+                f"position {outside.flat[0]:g} is outside the learned position table of {rows} rows "
                 f"(0 to {rows - 1}): train with a larger table, or use a relative encoding such as rope"
             )
+
+
+def _at(table: Float[Array, "row width"], positions: Int[Array, " position"]) -> Float[Array, "position width"]:
+    return table.at[positions].get(mode="clip")
+
+
+def _between(table: Float[Array, "row width"], positions: Float[Array, " position"]) -> Float[Array, "position width"]:
+    below = jnp.floor(positions)
+    share = (positions - below).astype(table.dtype)[..., None]
+    below = below.astype(jnp.int32)
+    return _at(table, below) * (1 - share) + _at(table, below + 1) * share

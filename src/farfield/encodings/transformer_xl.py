@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, precise, require_real
-from farfield.encodings.rope import LARGEST_BASE, frequencies
+from farfield.encodings.rope import frequencies
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -44,7 +44,7 @@ class TransformerXL(Encoding):
     def check(self, width: int, longest: int) -> None:
         if width % 2:
             raise FarfieldError(f"transformer-xl pairs sines with cosines, so d must be even: got d = {width}")
-        require_real("transformer-xl:base", self.base, 1, LARGEST_BASE)
+        require_real("transformer-xl:base", self.base, 1, LARGEST)
         require_real("transformer-xl:deviation", self.deviation, 0, LARGEST, open_ends=False)
 
     def initialize_head(self, key: Key, width: int) -> PyTree:
