@@ -22,7 +22,7 @@ TABLES: list[Row] = [
 ]
 
 ALIBI: list[Row] = [
-    ("alibi:rule=bloom", {}, "unknown alibi:rule 'bloom': known: geometric, mpt, reference, same"),
+    ("alibi:rule=bloom", {}, "unknown alibi:rule 'bloom': known: geometric, reference, same, zero-based"),
     ("alibi:rule=refrence", {}, "unknown alibi:rule 'refrence': did you mean 'reference'"),
     ("alibi:slope=nan", {}, "alibi:slope=nan must be a number between -1e\\+12 and 1e\\+12"),
     ("alibi:slope=-inf", {}, "alibi:slope=-inf must be"),

@@ -117,7 +117,7 @@ SPECS = [
     "alibi:slope=-0.5",
     "alibi:slope=0.5,symmetric=true",
     "alibi:rule=geometric,slope=2",
-    "alibi:rule=mpt,before_scaling=true",
+    "alibi:rule=zero-based,before_scaling=true",
     "alibi:learned=true",
     "t5:buckets=8,distance=20",
     "t5:bidirectional=true,deviation=1",

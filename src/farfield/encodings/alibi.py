@@ -26,7 +26,7 @@ def geometric(heads: int) -> tuple[float, ...]:
 
 
 def reference(heads: int) -> tuple[float, ...]:
-    """The paper's published code, which BLOOM follows.
+    """The paper's published code, which BLOOM, Falcon and, written in another way, MPT follow.
 
     Where ``heads`` is no power of two, the slopes of the power below it are followed by every other slope of
     the power above: 3 heads get [1/16, 1/256, 1/4].
@@ -35,11 +35,9 @@ def reference(heads: int) -> tuple[float, ...]:
     return geometric(below) + geometric(2 * below)[0::2][: heads - below]
 
 
-def mosaic(heads: int) -> tuple[float, ...]:
-    """MosaicML's MPT: the slopes of the next power of two, the even-numbered ones first, cut to ``heads``."""
-    above = 2 ** (heads - 1).bit_length()
-    slopes = geometric(above)
-    return slopes if above == heads else (slopes[1::2] + slopes[0::2])[:heads]
+def zero_based(heads: int) -> tuple[float, ...]:
+    """2**(-8 i / heads) in head i, so that the first head has slope 1: a slip by one that was met in use."""
+    return tuple(2.0 ** (-8 * head / heads) for head in range(heads))
 
 
 def same(heads: int) -> tuple[float, ...]:
@@ -50,7 +48,7 @@ def same(heads: int) -> tuple[float, ...]:
 RULES: dict[str, Callable[[int], tuple[float, ...]]] = {
     "reference": reference,
     "geometric": geometric,
-    "mpt": mosaic,
+    "zero-based": zero_based,
     "same": same,
 }
 
@@ -62,13 +60,14 @@ class Alibi(Encoding):
 
     ``alibi`` alone takes the slopes of the paper's code; one head gets 2**-8. ``alibi:slope=1`` gives every head
     the slope 1, ``alibi:slope=-1`` rewards distance, ``alibi:learned=true`` trains the slopes from the rule's.
-    Source: Press et al., arXiv 2108.12409, section 3. The rules that other projects took for the same thing
-    differ where the number of heads is no power of two: name the one you mean.
+    Source: Press et al., arXiv 2108.12409, section 3. Its text and its code differ where the number of heads is
+    no power of two, and projects have followed either (mlx issue 343): name the rule you mean.
 
     Attributes:
         slope: in logits per position. Under a named rule other than ``same`` it multiplies the rule's slopes.
-        rule: ``reference``, ``geometric`` (2**(-8(i+1)/heads) for any number of heads), ``mpt`` (MosaicML's), or
-            ``same`` (every head the slope itself). Left out: ``same`` where a slope is given, else ``reference``.
+        rule: ``reference``, ``geometric`` (2**(-8(i+1)/heads) for any number of heads), ``zero-based``
+            (2**(-8i/heads)), or ``same`` (every head the slope itself). Left out: ``same`` where a slope is given,
+            else ``reference``.
         learned: train the slope of each head, of either sign, from this start.
         symmetric: use \\|n - t\\|, so that keys after the query are distant too (bidirectional attention).
             Otherwise their bias has the other sign, which the causal mask hides.

@@ -66,7 +66,7 @@ class Learned(Encoding):
         outside = positions[~((positions >= 0) & (positions <= rows - 1))]
         if outside.size:
             raise FarfieldError(
-                f"position {outside.flat[0]:g} is outside the learned position table of {rows} rows "
+                f"position {outside.flat[0]:.10g} is outside the learned position table of {rows} rows "
                 f"(0 to {rows - 1}): train with a larger table, or use a relative encoding such as rope"
             )
 
