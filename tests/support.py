@@ -23,30 +23,6 @@ from farfield.studies.cells import PARTS, Cell
 from farfield.tasks import tasks
 from farfield.training import Knobs
 
-# Every registered encoding with its defaults, and settings that change what it computes.
-SPECS = [
-    *encodings,
-    "rope:base=100",
-    "rope:layout=interleaved",
-    "rope:fraction=0.5",
-    "rope:fraction=0.5,layout=interleaved",
-    "p-rope:share=0.5,layout=interleaved",
-    "sinusoidal:layout=concatenated",
-    "position-interpolation:layout=interleaved",
-    "ntk:layout=interleaved",
-    "dynamic-ntk:factor=4,original_length=8",
-    "yarn:original_length=2048",
-    "yarn:truncate=false,attention_factor=1.5",
-    "llama3:original_length=0",
-    "longrope:original_length=8,attention_factor=1",
-    "xpos:layout=interleaved",
-    "xpos:scale_base=16",
-]
-
-RELATIVE_SPECS = [spec for spec in SPECS if encodings.parse(spec).relative]
-LENGTH_SPECS = [spec for spec in SPECS if encodings.parse(spec).reads_length]
-ABSOLUTE_SPECS = [spec for spec in SPECS if spec not in RELATIVE_SPECS + LENGTH_SPECS]
-
 # For small arithmetic in many shapes: what costs is compiling it.
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
@@ -107,10 +83,81 @@ class AllHooks(Encoding):
 TRAINED = 16
 
 
+def name_of(spec: str) -> str:
+    """The name that a spec starts with."""
+    return spec.partition(":")[0]
+
+
+def registry_of(spec: str) -> Registry[Encoding]:
+    """Where a spec's encoding is registered: the package, or this file."""
+    return own if name_of(spec) in own else encodings
+
+
+def parsed(spec: str) -> Encoding:
+    """A registered encoding, or one of this file's own."""
+    return registry_of(spec).parse(spec)
+
+
 def example(spec: str, longest: int) -> Encoding:
     """A registered encoding, or one of this file's own, ready for positions 0 .. longest."""
-    registry = own if spec in own else encodings
-    return registry.parse(spec).resolved(TRAINED, longest)
+    return parsed(spec).resolved(TRAINED, longest)
+
+
+def needs_nothing(name: str) -> bool:
+    """Whether an encoding's name alone says enough."""
+    return not any(
+        field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(encodings[name])  # pyright: ignore[reportArgumentType]
+    )
+
+
+# Every registered encoding with its defaults, and settings that change what it computes.
+SPECS = [
+    *filter(needs_nothing, encodings),
+    "rope:base=100",
+    "rope:layout=interleaved",
+    "alibi:slope=-0.5",
+    "alibi:slope=0.5,symmetric=true",
+    "alibi:rule=geometric,slope=2",
+    "alibi:rule=zero-based,before_scaling=true",
+    "alibi:learned=true",
+    "t5:buckets=8,distance=20",
+    "t5:bidirectional=true,deviation=1",
+    "clipped:reach=3",
+    "shaw:reach=2",
+    "transformer-xl:base=100",
+    "kerple-power:power=1.5",
+    "fire:threshold=2,scale=1",
+    "cope:rows=5,deviation=1",
+    "rope:fraction=0.5",
+    "rope:fraction=0.5,layout=interleaved",
+    "p-rope:share=0.5,layout=interleaved",
+    "sinusoidal:layout=concatenated",
+    "position-interpolation:layout=interleaved",
+    "ntk:layout=interleaved",
+    "dynamic-ntk:factor=4,original_length=8",
+    "yarn:original_length=2048",
+    "yarn:truncate=false,attention_factor=1.5",
+    "llama3:original_length=0",
+    "longrope:original_length=8,attention_factor=1",
+    "xpos:layout=interleaved",
+    "xpos:scale_base=16",
+]
+# The documentation's example of a user's own encoding must do what those of the package do.
+ALL_SPECS = [*SPECS, "triangle"]
+
+RELATIVE_SPECS = [spec for spec in ALL_SPECS if parsed(spec).relative]
+ABSOLUTE_SPECS = [spec for spec in ALL_SPECS if not parsed(spec).relative]
+# Those whose frequencies follow the length in use.
+LENGTH_SPECS = [spec for spec in SPECS if parsed(spec).reads_length]
+# Those whose logits may be looked up by the query's and the key's token.
+PAIRWISE_SPECS = [spec for spec in SPECS if not parsed(spec).reads_context]
+
+# Rows of tables that no offset reads, by spec and parameter.
+UNREAD_ROWS = {
+    # The future's half of T5's buckets starts with one for the offset 0, which is in the past's.
+    "t5:bidirectional=true,deviation=1": {"bias": 16},
+}
 
 
 def drawn(initialize: Any, seed: int) -> Any:

@@ -86,6 +86,20 @@ def test_each_known_position_reads_its_own_row(table):
     np.testing.assert_array_equal(found, np.asarray(table["table"])[[15, 0, 3, 3]])
 
 
+def test_a_real_position_reads_the_mean_of_its_neighbours_by_nearness(table):
+    rows = np.asarray(table["table"])
+    found = Learned(16).embed(table, jnp.array([2.25, 0.0, 15.0, 14.5]))
+    expected = [0.75 * rows[2] + 0.25 * rows[3], rows[0], rows[15], (rows[14] + rows[15]) / 2]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("position", [-0.5, 15.25, 16.0])
+def test_a_real_position_outside_the_table_raises_or_reads_nan(table, position):
+    with pytest.raises(FarfieldError, match=rf"position {position:g} is outside the learned position table"):
+        Learned(16).embed(table, jnp.array([position]))
+    assert np.isnan(jax.jit(lambda positions: Learned(16).embed(table, positions))(jnp.array([position]))).all()
+
+
 def test_the_table_starts_from_a_standard_normal():
     rows = np.asarray(Learned(500).initialize(jax.random.key(0), 64)["table"])
     assert rows.shape == (500, 64)

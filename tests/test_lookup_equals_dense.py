@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from farfield.models import lookup, models
 from farfield.models.head import cross_entropy
 from farfield.normalizers import Softmax
-from support import SPECS, double_precision, drawn_head, example, head_forward, quick_jit
+from support import PAIRWISE_SPECS, double_precision, drawn_head, example, head_forward, quick_jit
 
 # (sequences, vocabulary, width, positions): more sequences than tokens; and fewer, with enough positions for the
 # blocked sum with a remainder.
 SHAPES = [(7, 5, 4, 6), (3, 9, 6, 37)]
-ALL = [*SPECS, "triangle", "all-hooks"]
+ALL = [*PAIRWISE_SPECS, "triangle", "all-hooks"]
 
 
 def both_paths(parameters, encoding, normalizer, tokens, length, answers, model="head", rows="last"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.registry import Registry
@@ -16,10 +16,13 @@ class Content(NamedTuple):
 
     Attributes:
         query, key: W_Q x and W_K x; leading axes broadcast against each other.
+        visible: which keys each query may attend to. None stands for those at its position and before, which is
+            right where positions grow from place to place, padding included.
     """
 
     query: Float[Array, "... query width"]
     key: Float[Array, "... key width"]
+    visible: Bool[Array, "query key"] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,61 @@
+"""What the encodings that add a bias share: distances, working precision, and the limits of a setting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Real
+
+from farfield._types import Key, Positions
+from farfield.errors import FarfieldError
+
+# Rows of a table, with an eye to memory: more would be a slip of the keyboard.
+MOST_ROWS = 2**16
+# A real setting times a distance of 2**24 or its square stays far inside the range of float32.
+LARGEST = 1e12
+
+
+def precise(dtype: Any) -> Any:
+    """The type to compute a bias in: ``dtype`` where it has 32 bits or more, else float32."""
+    return dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
+
+
+def offsets(query_positions: Positions, key_positions: Positions) -> Real[Array, "query key"]:
+    """Key position minus query position, in the positions' own type, in which whole numbers are exact."""
+    return key_positions[None, :] - query_positions[:, None]
+
+
+def distances(query_positions: Positions, key_positions: Positions, dtype: Any) -> Float[Array, "query key"]:
+    """|key position - query position|. Subtracted before the cast, since 10**6 + 1 has no place in bfloat16."""
+    return jnp.abs(offsets(query_positions, key_positions)).astype(dtype)
+
+
+def normal(key: Key, deviation: Any, *shape: int) -> Float[Array, "..."]:
+    """Draws from N(0, deviation**2); zeros where ``deviation`` is 0, which may be traced."""
+    draws = jax.random.normal(key, shape)
+    return draws * jnp.asarray(deviation, draws.dtype)
+
+
+def require_real(setting: str, value: float, least: float, most: float, *, open_ends: bool = True) -> None:
+    """Refuse a real setting outside (least, most), or outside [least, most] unless ``open_ends``.
+
+    Raises:
+        FarfieldError: naming the setting and its range; NaN and the infinities are outside of every range.
+    """
+    inside = least < value < most if open_ends else least <= value <= most
+    if not (math.isfinite(value) and inside):
+        ends = "both excluded" if open_ends else "both included"
+        raise FarfieldError(f"{setting}={value:g} must be a number between {least:g} and {most:g}, {ends}")
+
+
+def require_whole(setting: str, value: int, least: int, most: int = MOST_ROWS) -> None:
+    """Refuse a whole-number setting outside [least, most].
+
+    Raises:
+        FarfieldError: naming the setting and its range.
+    """
+    if not least <= value <= most:
+        raise FarfieldError(f"{setting}={value} must be a whole number from {least} to {most}")

@@ -1,0 +1,69 @@
+"""Settings of encodings that cannot work: (spec, changes to a cell, what the error says). One list a family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Row = tuple[str, dict[str, Any], str]
+
+ROPE: list[Row] = [
+    ("rope", {"width": 7}, "d must be even: got d = 7"),
+    ("rope:layout=diagonal", {}, "layout='diagonal' is not one of half, interleaved"),
+    ("rope:base=1", {}, "rope:base=1 must be a number between 1 and"),
+    ("rope:base=-5", {}, "rope:base=-5 must be"),
+    ("rope:base=inf", {}, "rope:base=inf must be"),
+    ("rope:base=nan", {}, "rope:base=nan must be"),
+]
+
+TABLES: list[Row] = [
+    ("learned:-1", {}, "rows must be from 1 to"),
+    ("learned:16", {"lengths": (12, 24)}, "length 24 .*learned position table of 16 rows"),
+    ("learned:15", {"lengths": (12,)}, "length 16 .*learned position table of 15 rows"),
+]
+
+ALIBI: list[Row] = [
+    ("alibi:rule=bloom", {}, "unknown alibi:rule 'bloom': known: geometric, reference, same, zero-based"),
+    ("alibi:rule=refrence", {}, "unknown alibi:rule 'refrence': did you mean 'reference'"),
+    ("alibi:slope=nan", {}, "alibi:slope=nan must be a number between -1e\\+12 and 1e\\+12"),
+    ("alibi:slope=-inf", {}, "alibi:slope=-inf must be"),
+]
+
+BUCKETS: list[Row] = [
+    ("t5:buckets=1", {}, "t5:buckets=1 must be a whole number from 2 to 2048"),
+    ("t5:buckets=4096", {}, "t5:buckets=4096 must be"),
+    ("t5:buckets=2,bidirectional=true", {}, "t5:buckets=2 must be a whole number from 4 to"),
+    ("t5:buckets=7,bidirectional=true", {}, "t5:buckets=7 cannot be halved between past and future"),
+    ("t5:distance=16", {}, "t5:distance=16 must be a whole number from 17 to .*the nearest 16 distances"),
+    ("t5:distance=8,bidirectional=true", {}, "t5:distance=8 must be a whole number from 9 to"),
+    ("t5:distance=1073741825", {}, "t5:distance=1073741825 must be"),
+    ("t5:deviation=-1", {}, "t5:deviation=-1 must be a number between 0 and 1e\\+12, both included"),
+    ("t5:deviation=nan", {}, "t5:deviation=nan must be"),
+    ("clipped:0", {}, "clipped:reach=0 must be a whole number from 1 to"),
+    ("clipped:100000", {}, "clipped:reach=100000 must be"),
+    ("clipped:deviation=-0.5", {}, "clipped:deviation=-0.5 must be"),
+]
+
+VECTORS: list[Row] = [
+    ("shaw:0", {}, "shaw:reach=0 must be a whole number from 1 to"),
+    ("shaw:40000", {}, "shaw:reach=40000 must be"),
+    ("shaw:deviation=inf", {}, "shaw:deviation=inf must be"),
+    ("transformer-xl", {"width": 7}, "transformer-xl pairs sines with cosines, so d must be even: got d = 7"),
+    ("transformer-xl:base=1", {}, "transformer-xl:base=1 must be a number between 1 and .*both excluded"),
+    ("transformer-xl:deviation=-1", {}, "transformer-xl:deviation=-1 must be"),
+    ("cope:1", {}, "cope:rows=1 must be a whole number from 2 to"),
+    ("cope:deviation=-1", {}, "cope:deviation=-1 must be"),
+]
+
+FUNCTIONS: list[Row] = [
+    ("kerple-log:weight=0", {}, "kerple-log:weight=0 must be a number between 1e-12 and"),
+    ("kerple-log:rate=-1", {}, "kerple-log:rate=-1 must be"),
+    ("kerple-power:weight=-1", {}, "kerple-power:weight=-1 must be"),
+    ("kerple-power:power=2", {}, "kerple-power:power=2 must be a number between 0 and 2, both excluded"),
+    ("kerple-power:power=0", {}, "kerple-power:power=0 must be"),
+    ("fire:hidden=0", {}, "fire:hidden=0 must be a whole number from 1 to"),
+    ("fire:scale=0", {}, "fire:scale=0 must be a number between 1e-06 and"),
+    ("fire:threshold=-4", {}, "fire:threshold=-4 must be"),
+    ("fire:threshold=nan", {}, "fire:threshold=nan must be"),
+]
+
+BAD_SETTINGS: list[Row] = [*ROPE, *TABLES, *ALIBI, *BUCKETS, *VECTORS, *FUNCTIONS]
