@@ -19,9 +19,10 @@ from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from support import traced_fields
+from task_examples import written
 
 ENTRIES = [(encodings, name, encodings.parse(name)) for name in encodings] + [
-    (tasks, name, tasks.get(name, **({"offset": 2} if name == "offset" else {}))) for name in tasks
+    (tasks, name, tasks.parse(written(name))) for name in tasks
 ]
 IDS = [f"{registry.kind}-{name}" for registry, name, _ in ENTRIES]
 
