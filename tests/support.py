@@ -16,7 +16,8 @@ import numpy as np
 from farfield.encodings import Content, Encoding, encodings
 from farfield.models import Forward, Inputs, Mechanism, models
 from farfield.models.head import Head, HeadParameters
-from farfield.normalizers import Normalizer, Softmax, normalizers
+from farfield.normalizers import Normalizer, normalizers
+from farfield.normalizers.softmax import Softmax
 from farfield.positions import regimes
 from farfield.registry import Registry, traced
 from farfield.studies.cells import PARTS, Cell

@@ -15,8 +15,8 @@ from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.models.head import Head
 from farfield.models.transformer import Transformer
-from farfield.normalizers import Softmax
-from farfield.positions import Fixed
+from farfield.normalizers.softmax import Softmax
+from farfield.positions.shifted import Fixed
 from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset

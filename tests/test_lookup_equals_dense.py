@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from farfield.models import lookup, models
 from farfield.models.head import cross_entropy
-from farfield.normalizers import Softmax
+from farfield.normalizers.softmax import Softmax
 from support import PAIRWISE_SPECS, double_precision, drawn_head, example, head_forward, quick_jit
 
 # (sequences, vocabulary, width, positions): more sequences than tokens; and fewer, with enough positions for the

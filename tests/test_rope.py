@@ -13,7 +13,7 @@ from farfield.encodings.rope import Rope, frequencies, rotate_pairs
 from farfield.errors import FarfieldError
 from farfield.models import Mechanism, lookup
 from farfield.models.head import Head
-from farfield.normalizers import Softmax
+from farfield.normalizers.softmax import Softmax
 from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from support import double_precision, drawn_head, quick_jit, vectors

@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from farfield.errors import FarfieldError
-from farfield.normalizers import Softmax
+from farfield.normalizers.softmax import Softmax
 from farfield.studies import running
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from farfield._types import Key, Positions, PyTree, Tokens
 from farfield.models import lookup
 from farfield.models.base import Inputs, Model, Path
-from farfield.random import Purpose, key_for
+from farfield.random import PIECE, Purpose, key_for
 from farfield.tasks.base import NO_TARGET, Positional
 from farfield.training import Knobs
 
@@ -28,9 +28,6 @@ BLOCK = 512
 MOST_LOGITS = 2**24
 # Most attention weights, of all heads, held at once where sequences are tested whole.
 MOST_WEIGHTS = 2**24
-# Positions drawn from one key. Blocks are made of whole pieces, so that the sequences of a length do not depend on
-# the size of a block, and so not on which other lengths are tested.
-PIECE = 16
 # Draws of positions that the sequences of a length are shared out to, where a regime is random.
 DRAWS = 16
 
@@ -138,45 +135,23 @@ def _stream_group(
     query_tokens = _tokens_at(shape, knobs, key, query)
     blocks = -(-length // shape.block)
 
-    def block(index: Int[Array, ""]) -> tuple[Tokens, Array, list[tuple[lookup.Tables, Array]]]:
+    def logits(head: lookup.HeadView, index: Any) -> tuple[lookup.Tables, Tokens, Array, Array]:
         places = index * shape.block + jnp.arange(shape.block)
-        visible = (places < length)[:, None]
-        tokens = _tokens_of_block(shape, knobs, key, index)
         here = jax.lax.dynamic_slice_in_dim(positions, index * shape.block, shape.block)
-        found = []
-        for head in heads:
-            scale = jnp.asarray(normalizer.scale(head.parameters.normalizer, length), heads[0].scored.dtype)
-            table = lookup.tables(head, scale, positions[query], here)
-            logits = lookup.gather_logits(
-                table.logits, lookup.scored_tokens(head, query_tokens), lookup.scored_tokens(head, tokens)
-            )
-            found.append((table, logits))
-        return tokens, visible, found
+        tokens = _tokens_of_block(shape, knobs, key, index)
+        scale = jnp.asarray(normalizer.scale(head.parameters.normalizer, length), head.scored.dtype)
+        table = lookup.tables(head, scale, positions[query], here)
+        scored = lookup.scored_tokens(head, query_tokens), lookup.scored_tokens(head, tokens)
+        return table, tokens, lookup.gather_logits(table.logits, *scored), (places < length)[:, None]
 
-    known: list[Any] = [None] * len(heads)
-    for number in range(normalizer.rounds):
-
-        def summary(index: Int[Array, ""], number: int = number, known: Any = tuple(known)) -> list[Any]:
-            _, visible, found = block(index)
-            return [
-                normalizer.summarize(number, before, logits, visible)
-                for before, (_, logits) in zip(known, found, strict=True)
-            ]
-
-        def merged(index: Int[Array, ""], carry: list[Any], number: int = number, summary: Any = summary) -> list[Any]:
-            return [normalizer.merge(number, *pair) for pair in zip(carry, summary(index), strict=True)]
-
-        totals = jax.lax.fori_loop(1, blocks, merged, summary(jnp.int32(0)))
-        known = [
-            normalizer.conclude(number, before, total, length) for before, total in zip(known, totals, strict=True)
-        ]
+    known = [normalizer.stream(lambda index, head=head: logits(head, index)[2:], blocks, length) for head in heads]
 
     def attend(index: Int[Array, ""], carry: Any) -> Any:
         scores, profile, at_target, elsewhere = carry
-        tokens, visible, found = block(index)
         is_target = (index * shape.block + jnp.arange(shape.block) == target)[:, None]
-        for number, (head, (table, logits)) in enumerate(zip(heads, found, strict=True)):
-            weights = normalizer.weigh(known[number], logits, visible, length)
+        for number, head in enumerate(heads):
+            table, tokens, found, visible = logits(head, index)
+            weights = normalizer.weigh(known[number], found, visible, length)
             scores = scores + lookup.class_scores(head, table, weights, tokens)
             profile = profile.at[number, index].set(weights.mean(axis=1))
             here = jnp.where(is_target, weights, jnp.zeros_like(weights)).sum(axis=0)

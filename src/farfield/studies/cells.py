@@ -16,11 +16,15 @@ from farfield.errors import FarfieldError, unknown
 from farfield.models import Model, models
 from farfield.models.base import Path
 from farfield.models.head import Head
-from farfield.normalizers import Normalizer, Softmax, normalizers
-from farfield.positions import Fixed, Regime, regimes
+from farfield.normalizers import Normalizer, normalizers
+from farfield.normalizers.softmax import Softmax
+from farfield.positions import Regime, regimes
+from farfield.positions.shifted import Fixed
 from farfield.registry import Registry
 from farfield.tasks import Positional, Task, tasks
 from farfield.training import Shape
+
+HEAD, SOFTMAX, FIXED = Head(), Softmax(), Fixed()
 
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
 DATA_VERSION = 2
@@ -76,9 +80,9 @@ class Cell:
     encoding: Encoding
     task: Task
     seed: int = 0
-    model: Model = Head()
-    normalizer: Normalizer = Softmax()
-    positions: Regime = Fixed()
+    model: Model = HEAD
+    normalizer: Normalizer = SOFTMAX
+    positions: Regime = FIXED
     test_positions: Regime | None = None
     vocabulary: int = 20
     shortest: int = 8
@@ -107,32 +111,36 @@ class Cell:
     def _with_lengths_filled_in(self) -> Cell:
         """The same with settings that depend on training and test lengths written out."""
         assert self.test_positions is not None
-        trained, longest = self.longest, max(self.longest, *self.lengths)
+        trained, longest = self.longest, max(self.lengths)
         self.model.check()
-        for regime, reach in ((self.positions, self.longest), (self.test_positions, longest)):
-            regime.check(reach, trained)
+        self.task.check(self.vocabulary, min(self.shortest, self.lengths[0]), max(trained, longest))
         filled = dataclasses.replace(
             self,
-            positions=self.positions.resolved(trained, self.longest),
+            positions=self.positions.resolved(trained, trained),
             test_positions=self.test_positions.resolved(trained, longest),
             normalizer=self.normalizer.resolved(trained),
         )
+        assert filled.test_positions is not None
+        for regime, reach in ((filled.positions, trained), (filled.test_positions, longest)):
+            regime.check(reach, trained, self.task, self.encoding)
         return dataclasses.replace(filled, encoding=self.encoding.resolved(trained, filled.largest_position))
 
     @property
     def largest_position(self) -> int:
         """One more than the largest position that training or tests can meet."""
-        return max(self.positions.largest(self.longest, self.longest), self._largest_in_tests)
+        return max(self._largest_in_training, self._largest_in_tests)
+
+    @property
+    def _largest_in_training(self) -> int:
+        return self.positions.largest(self.longest, self.longest, self.task)
 
     @property
     def _largest_in_tests(self) -> int:
         assert self.test_positions is not None
-        return self.test_positions.largest(max(self.lengths), self.longest)
+        return self.test_positions.largest(max(self.lengths), self.longest, self.task)
 
     def _check_parts(self) -> None:
         """Refuse parts that do not fit each other."""
-        assert self.test_positions is not None
-        self.task.check(self.vocabulary, min(self.shortest, self.lengths[0]))
         self.normalizer.check()
         adds_vector = type(self.encoding).embed is not Encoding.embed
         self.encoding.check(self.model.width if adds_vector else self.model.head_width, self.largest_position)
@@ -181,7 +189,7 @@ class Cell:
             batch=self.batch,
             steps=self.steps,
             path=self.path,
-            largest=self.positions.largest(self.longest, self.longest),
+            largest=self._largest_in_training,
         )
 
     def config(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from farfield.probes.carrier import Carrier, carrier
 from farfield.random import Purpose, key_for
 from farfield.studies.cells import Cell
 from farfield.tasks import Positional
-from farfield.tasks.overlap import overlap
+from farfield.tasks.base import overlap
 from farfield.training import Knobs
 
 
@@ -137,7 +137,7 @@ class CellResult:
     def overlap(self) -> list[float]:
         """Expected share of test sequences that training has seen, at each length; 0 outside the trained range."""
         cell = self.cell
-        draws = cell.steps * cell.batch / (cell.longest - cell.shortest + 1)
+        draws = round(cell.steps * cell.batch / (cell.longest - cell.shortest + 1))
         return [
             overlap(cell.task, cell.vocabulary, length, draws) if cell.shortest <= length <= cell.longest else 0.0
             for length in cell.lengths
@@ -171,13 +171,11 @@ class CellResult:
         vector). Of a transformer: over the observed sequences of the longest training length.
         """
         queries, keys = self._projections()
-        theta = None
-        if isinstance(self.cell.encoding, Rotary):
-            width = self.cell.model.head_width
-            theta = np.asarray(self.cell.encoding.frequencies(width), np.float64)
-            if self.cell.encoding.layout == "interleaved":
-                order = np.concatenate([np.arange(0, width, 2), np.arange(1, width, 2)])
-                queries, keys = queries[:, order], keys[:, order]
+        theta, encoding, width = None, self.cell.encoding, self.cell.model.head_width
+        if isinstance(encoding, Rotary):
+            theta = np.asarray(encoding.frequencies(width), np.float64)
+            order = encoding.order(width)
+            queries, keys = queries[:, order], keys[:, order]
         return carrier(queries, keys, self.offsets, self.cell.longest - 1, self.target_offset, theta)
 
     def _projections(self) -> tuple[np.ndarray, np.ndarray]:
@@ -215,13 +213,20 @@ class CellResult:
 
     @property
     def carrier_logits(self) -> Float[np.ndarray, " offset"] | None:
-        """Carrier-only profile in logit units, as it would enter the normalizer; None without rotation."""
-        profile = self.carrier.profile
-        if profile is None or not isinstance(self.cell.model, Head):
+        """Carrier-only profile in logit units, as it would enter the normalizer.
+
+        None where the carrier alone does not give it: no rotation, one that depends on the length or changes
+        sizes as well, or layers before this one.
+        """
+        encoding, width = self.cell.encoding, self.cell.model.head_width
+        if not isinstance(encoding, Rotary) or encoding.reads_length or not isinstance(self.cell.model, Head):
+            return None
+        profile, place = self.carrier.profile, jnp.arange(1)
+        if profile is None or encoding.magnitudes(place, place, width, jnp.float32) is not None:
             return None
         head = self.parameters.attention.head(self.head)
-        scale = np.asarray(self.cell.normalizer.scale(head.normalizer, jnp.asarray(int(self.lengths.max()))))
-        return profile * float(scale) / np.sqrt(self.cell.model.head_width)
+        scale = float(self.cell.normalizer.scale(head.normalizer, jnp.asarray(int(self.lengths.max()))))
+        return profile * float(encoding.gain(jnp.float32)) ** 2 * scale / np.sqrt(width)
 
     @cached_property
     def margin(self) -> float | None:
@@ -301,10 +306,10 @@ def knobs_of(cell: Cell) -> Knobs:
 def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
     """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
     assert cell.test_positions is not None
-    reach = cell.test_positions.largest(length, cell.longest)
-    cell.test_positions.check(length, cell.longest)
-    cell.encoding.check(cell.model.head_width, reach)
     cell.task.check(cell.vocabulary, length)
+    cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
+    reach = cell.test_positions.largest(length, cell.longest, cell.task)
+    cell.encoding.check(cell.model.head_width, reach)
     inside = _observe(cell.model, sequences, length, cell.vocabulary, cell.longest, parameters, knobs_of(cell))
     return dict(zip(cell.model.head_names, jax.tree.map(np.asarray, inside), strict=True))
 
