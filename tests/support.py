@@ -14,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield.encodings import Content, Encoding, encodings
-from farfield.models import head
-from farfield.models.head import HeadParameters
+from farfield.models import Forward, Inputs, Mechanism, models
+from farfield.models.head import Head, HeadParameters
+from farfield.normalizers import Normalizer, normalizers
+from farfield.normalizers.softmax import Softmax
+from farfield.positions import regimes
 from farfield.registry import Registry, traced
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.tasks import tasks
 from farfield.training import Knobs
 
@@ -127,12 +130,27 @@ SPECS = [
     "kerple-power:power=1.5",
     "fire:threshold=2,scale=1",
     "cope:rows=5,deviation=1",
+    "rope:fraction=0.5",
+    "rope:fraction=0.5,layout=interleaved",
+    "p-rope:share=0.5,layout=interleaved",
+    "sinusoidal:layout=concatenated",
+    "position-interpolation:layout=interleaved",
+    "ntk:layout=interleaved",
+    "dynamic-ntk:factor=4,original_length=8",
+    "yarn:original_length=2048",
+    "yarn:truncate=false,attention_factor=1.5",
+    "llama3:original_length=0",
+    "longrope:original_length=8,attention_factor=1",
+    "xpos:layout=interleaved",
+    "xpos:scale_base=16",
 ]
 # The documentation's example of a user's own encoding must do what those of the package do.
 ALL_SPECS = [*SPECS, "triangle"]
 
 RELATIVE_SPECS = [spec for spec in ALL_SPECS if parsed(spec).relative]
 ABSOLUTE_SPECS = [spec for spec in ALL_SPECS if not parsed(spec).relative]
+# Those whose frequencies follow the length in use.
+LENGTH_SPECS = [spec for spec in SPECS if parsed(spec).reads_length]
 # Those whose logits may be looked up by the query's and the key's token.
 PAIRWISE_SPECS = [spec for spec in SPECS if not parsed(spec).reads_context]
 
@@ -150,11 +168,32 @@ def drawn(initialize: Any, seed: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
 
 
-def drawn_head(encoding: Encoding, vocabulary: int, width: int, seed: int) -> HeadParameters:
+def drawn_head(
+    encoding: Encoding, vocabulary: int, width: int, seed: int, *, model: Head | None = None, normalizer: Any = None
+) -> HeadParameters:
     """A head with all parameters drawn anew, so that its logits are far from uniform."""
-    parameters = drawn(lambda key: head.initialize(key, encoding, vocabulary, width), seed)
-    scaled = {name: getattr(parameters, name) / float(np.sqrt(width)) for name in ("query", "key", "value", "readout")}
-    return dataclasses.replace(parameters, **scaled)
+    model = dataclasses.replace(model or Head(), width=width)
+    mechanism = Mechanism(encoding, normalizer or Softmax())
+    parameters = drawn(lambda key: model.initialize(key, mechanism, vocabulary), seed)
+    shrink = float(np.sqrt(width))
+    attention = parameters.attention
+    scaled = {name: getattr(attention, name) / shrink for name in ("query", "key", "value")}
+    attention = dataclasses.replace(attention, **scaled)
+    return dataclasses.replace(parameters, attention=attention, readout=parameters.readout / shrink)
+
+
+def head_forward(path: Any, *, model: Any = "head", rows: Any = "last") -> Any:
+    """Forward pass of a model at consecutive positions: (parameters, encoding, normalizer, tokens, length)."""
+    model = models.parse(model) if isinstance(model, str) else model
+
+    def forward(
+        parameters: HeadParameters, encoding: Encoding, normalizer: Normalizer, tokens: Any, length: Any
+    ) -> Forward:
+        # The sizes of the model that only initialization reads do not matter here.
+        inputs = Inputs(tokens, jnp.arange(len(tokens)), length)
+        return model.forward(parameters, Mechanism(encoding, normalizer), inputs, rows, path)
+
+    return forward
 
 
 class Parameters(NamedTuple):
@@ -203,17 +242,24 @@ def small_cell(encoding: str = "rope", task: str = "offset:2", **changes: Any) -
         "sequences": 512,
         "lengths": (12, 16, 24, 48),
     }
-    return Cell(encodings.parse(encoding), tasks.parse(task), **(settings | changes)).resolved()
+    parts = {"encoding": encoding, "task": task} | {name: changes.pop(name) for name in PARTS if name in changes}
+    parts = {name: PARTS[name].parse(part) if isinstance(part, str) else part for name, part in parts.items()}
+    return Cell(**parts, **(settings | changes)).resolved()
 
 
 def make_knobs(encoding: Encoding, *, task: str = "offset:2", **changes: Any) -> Knobs:
     """Knobs at the default precision, all leaves arrays."""
-    settings: dict[str, Any] = {"shortest": 4, "temperature": 1.0, "learning_rate": 1e-2, "weight_decay": 0.0}
+    settings: dict[str, Any] = {"shortest": 4, "learning_rate": 1e-2, "weight_decay": 0.0}
+    normalizer = normalizers.parse(changes.pop("normalizer", "softmax"))
+    positions = regimes.parse(changes.pop("positions", "fixed"))
     settings |= changes
     knobs = Knobs(
         seed=jnp.uint32(settings.pop("seed", 0)),
         encoding=encoding,
         task=settings.pop("task_object", None) or tasks.parse(task),
+        normalizer=normalizer,
+        positions=positions,
+        test_positions=positions,
         shortest=jnp.int32(settings.pop("shortest")),
         **{name: jnp.asarray(value, float) for name, value in settings.items()},
     )

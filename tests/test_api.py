@@ -8,7 +8,7 @@ import pytest
 import farfield as ff
 from farfield.studies.results import to_arrays
 
-SMALL = {"steps": 60, "sequences": 256, "width": 16, "vocabulary": 8, "test": (12, 16, 24)}
+SMALL = {"steps": 60, "sequences": 256, "model": "head:16", "vocabulary": 8, "test": (12, 16, 24)}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert {"alpha", "c", "r2"} <= set(content["dilution"])
     assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half"}
     assert content["in_range"] == {"12": True, "16": True, "24": False}
-    assert content["chance"] == 1 / 8
+    assert content["chance"] == {"12": 1 / 8, "16": 1 / 8, "24": 1 / 8}
     assert len(content["selected_offset"]["24"]) == 3
 
 
@@ -86,7 +86,7 @@ def test_plot_writes_a_figure_without_a_display(result, tmp_path, monkeypatch):
         (("roep", "offset:1"), {}, ["roep", "rope"]),
         (("rope", "ofset:1"), {}, ["ofset", "offset"]),
         (("rope", "offset:9"), {}, ["9", "8", "at most 7"]),
-        (("rope", "offset:1"), {"width": 63}, ["even", "63"]),
+        (("rope", "offset:1"), {"model": "head:63"}, ["even", "63"]),
         (("rope", "offset:1"), {"steps": 0}, ["steps", "from 1"]),
         (("rope", "offset:1"), {"lerning_rate": 1}, ["lerning_rate", "learning_rate"]),
         (("learned:rows=16", "offset:1"), {}, ["48", "16 rows", "rows=48"]),
@@ -98,7 +98,7 @@ def test_plot_writes_a_figure_without_a_display(result, tmp_path, monkeypatch):
         (("rope", "offset:1"), {"seeds": 10**9}, ["seeds", "from 1 to"]),
         (("rope", "offset:1"), {"test": ()}, ["test lengths"]),
         (("rope", "offset:1"), {"test": (16, 16)}, ["twice"]),
-        (("rope", "offset:1"), {"temperature": float("nan")}, ["temperature"]),
+        (("rope", "offset:1"), {"learning_rate": float("nan")}, ["learning_rate"]),
         (("rope", "offset:1"), {"weight_decay": -1.0}, ["weight_decay"]),
         (("rope", "offset:1"), {"vocabulary": 5000}, ["vocabulary", "1024"]),
     ],

@@ -8,9 +8,15 @@ import json
 import numpy as np
 import pytest
 
+from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
-from farfield.encodings.rope import Rope, encodings
+from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
+from farfield.models import models
+from farfield.models.head import Head
+from farfield.models.transformer import Transformer
+from farfield.normalizers.softmax import Softmax
+from farfield.positions.shifted import Fixed
 from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
@@ -22,8 +28,10 @@ CHANGES = {
     "task": FixedOffset(3),
     "seed": 1,
     "vocabulary": 21,
-    "width": 32,
-    "temperature": 2.0,
+    "model": Head(32),
+    "normalizer": Softmax(2.0),
+    "positions": Fixed(1),
+    "test_positions": Fixed(2),
     "shortest": 9,
     "longest": 17,
     "steps": 4001,
@@ -50,7 +58,10 @@ def test_every_field_is_part_of_the_identity():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"temperature": 1},
+        {"normalizer": Softmax(1)},
+        {"model": models.parse("head:width=64")},
+        {"path": "auto"},
+        {"test_positions": None},
         {"weight_decay": 0},
         {"lengths": (48, 40, 32, 24, 20, 16, 12)},
         {"encoding": encodings.parse("rope:10000")},
@@ -90,21 +101,26 @@ def test_resolving_again_changes_nothing():
         ({"steps": 0}, r"steps = 0 must be a whole number from 1 to 10000000"),
         ({"batch": -1}, r"batch = -1 must be"),
         ({"sequences": 0}, r"sequences = 0 must be"),
-        ({"temperature": 0.0}, r"temperature = 0.0 must be a positive number"),
-        ({"temperature": float("nan")}, r"temperature = nan must be"),
+        ({"learning_rate": 0.0}, r"learning_rate = 0.0 must be a positive number"),
+        ({"learning_rate": float("nan")}, r"learning_rate = nan must be"),
         ({"learning_rate": float("inf")}, r"learning_rate = inf must be"),
         ({"weight_decay": -0.1}, r"weight_decay = -0.1 must be a number from 0 up"),
-        ({"temperature": 1e-300}, r"temperature = 1e-300 must be .* float32"),
+        ({"learning_rate": 1e-300}, r"learning_rate = 1e-300 must be .* float32"),
         ({"learning_rate": 1e39}, r"learning_rate = 1e\+39 must be .* float32"),
         ({"learning_rate": "fast"}, r"learning_rate = 'fast' must be a number"),
         ({"weight_decay": float("nan")}, r"weight_decay = nan must"),
         ({"vocabulary": 1}, r"vocabulary = 1 must be a whole number from 2 to 1024"),
         ({"vocabulary": 1025}, r"vocabulary = 1025 must be"),
-        ({"vocabulary": 1024, "longest": 4096}, r"lookup table: use the dense path"),
+        ({"vocabulary": 1024, "longest": 4096, "batch": 1}, r"the lookup path is not possible: .*use the dense path"),
+        ({"longest": 4096, "batch": 2**16, "path": "dense", "model": Head(64, 4)}, r"attention weights a step"),
         ({"seed": -1}, r"seed = -1 must be a whole number from 0 to 4294967295"),
         ({"seed": 2**32}, r"seed = 4294967296 must be"),
         ({"steps": 10**8}, r"steps = 100000000 must be a whole number from 1 to"),
-        ({"width": 10**6}, r"width = 1000000 must be"),
+        ({"model": Head(10**6)}, r"width = 1000000 must be"),
+        ({"model": Head(64, 3)}, r"width = 64 does not divide into 3 heads"),
+        ({"model": Head(64, 0)}, r"heads = 0 must be"),
+        ({"model": Transformer(64, 1, 0)}, r"layers = 0 must be"),
+        ({"model": Transformer()}, r"the lookup path is not possible: a transformer"),
         ({"batch": 2.5}, r"batch = 2.5 must be a whole number"),
         ({"shortest": 17}, r"training lengths 17:16: the shortest must come first"),
         ({"lengths": ()}, r"test lengths \[\] must be positive whole numbers, at least one"),
@@ -114,7 +130,7 @@ def test_resolving_again_changes_nothing():
         ({"task": FixedOffset(0)}, r"offset:0 must be at least 1"),
         ({"task": FixedOffset(8)}, r"offset:8 reaches outside sequences of length 8: use an offset of at most 7"),
         ({"lengths": (2, 12)}, r"offset:2 reaches outside sequences of length 2: .*lengths of at least 3"),
-        ({"width": 63}, r"d must be even: got d = 63"),
+        ({"model": Head(63)}, r"d must be even: got d = 63"),
         ({"path": "dens"}, r"dense"),
     ],
 )

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-SMALL = ["--steps", "40", "--sequences", "64", "--width", "16", "--vocabulary", "8", "--test", "12,16,24"]
+SMALL = ["--steps", "40", "--sequences", "64", "--model", "head:16", "--vocabulary", "8", "--test", "12,16,24"]
 
 
 def farfield(*arguments, **more):

@@ -19,6 +19,7 @@ from farfield.tasks.offset import FixedOffset
 from support import (
     ABSOLUTE_SPECS,
     ALL_SPECS,
+    LENGTH_SPECS,
     RELATIVE_SPECS,
     SPECS,
     TRAINED,
@@ -157,6 +158,30 @@ def test_logits_of_an_absolute_encoding_change_when_all_positions_shift(spec, se
     there = logits_of(encoding, parameters, query, key, far, far)
     # Rounding is a thousand times smaller.
     assert np.abs(there - here).max() > 1e-2
+
+
+@pytest.mark.parametrize("spec", LENGTH_SPECS)
+@given(shift=st.integers(1, LONGEST - 7), seed=st.integers(0, 99))
+def test_logits_of_an_encoding_that_reads_the_length_are_relative_at_any_one_length(spec, shift, seed):
+    with double_precision():
+        encoding, parameters = ready(spec, seed=seed)
+        query, key = vectors(seed, 7, WIDTH)
+        here, there = (jnp.append(jnp.arange(6) + start, LONGEST - 1) for start in (0, shift))
+        here = pair_logits(encoding, parameters, query, key, here, here)[:6, :6]
+        there = pair_logits(encoding, parameters, query, key, there, there)[:6, :6]
+        np.testing.assert_allclose(there, here, atol=1e-8)
+
+
+@pytest.mark.parametrize("spec", LENGTH_SPECS)
+def test_logits_of_an_encoding_that_reads_the_length_change_past_the_trained_one(spec):
+    encoding, parameters = ready(spec)
+    query, key = vectors(3, 6, WIDTH)
+    short, still_short, long = (jnp.arange(6) + shift for shift in (0, 2, LONGEST - 6))
+    here = pair_logits(encoding, parameters, query, key, short, short)
+    np.testing.assert_allclose(
+        pair_logits(encoding, parameters, query, key, still_short, still_short), here, rtol=1e-5, atol=1e-5
+    )
+    assert np.abs(pair_logits(encoding, parameters, query, key, long, long) - here).max() > 1e-3
 
 
 @pytest.mark.parametrize("spec", ALL_SPECS)

@@ -12,24 +12,26 @@ import numpy as np
 import pytest
 
 from farfield import evaluation
+from farfield.encodings import Content
 from farfield.evaluation import EvaluationShape, evaluate, mean_logits
-from farfield.models import head
+from farfield.models.head import Head
 from farfield.random import Purpose, key_for
 from farfield.registry import Registry
-from farfield.tasks import Task
-from support import double_precision, drawn_head, example, make_knobs, quick_jit
+from farfield.tasks import Positional, Task
+from support import double_precision, drawn_head, example, head_forward, make_knobs, quick_jit
 
 VOCABULARY, WIDTH = 5, 6
 LENGTHS = (4, 16, 17, 32, 37)
 
-dense_forward = quick_jit(head.forward)
+dense_forward = quick_jit(head_forward("dense"))
+MODEL = Head(WIDTH)
 
 own: Registry[Task] = Registry("task")
 
 
 @own.register("itself")
 @dataclass(frozen=True)
-class Itself(Task):
+class Itself(Positional):
     """The answer is the query's own token, so that even one token is a sequence."""
 
     def target(self, query_position):
@@ -38,7 +40,7 @@ class Itself(Task):
 
 def setting(spec: str, longest: int, *, task_object=None, seed: int = 0):
     """A random head with logits far from uniform, and its knobs."""
-    knobs = make_knobs(example(spec, longest), temperature=0.4, seed=seed, task_object=task_object)
+    knobs = make_knobs(example(spec, longest), normalizer="softmax:0.4", seed=seed, task_object=task_object)
     return drawn_head(knobs.encoding, VOCABULARY, WIDTH, seed=5), knobs
 
 
@@ -50,24 +52,24 @@ def dense(shape: EvaluationShape, parameters, knobs, length: int):
         for index in range(-(-shape.longest // evaluation.PIECE))
     ]
     tokens = jnp.concatenate(pieces)[: shape.longest]
-    output = dense_forward(parameters, knobs.encoding, knobs.temperature, tokens, jnp.asarray(length, jnp.int32))
+    output = dense_forward(parameters, knobs.encoding, knobs.normalizer, tokens, jnp.asarray(length, jnp.int32))
     target = int(knobs.task.target(length - 1))
-    correct = int((np.asarray(output.class_scores).argmax(axis=0) == np.asarray(tokens[target])).sum())
-    attention = np.asarray(output.weights)[:length].mean(axis=1)
+    correct = int((np.asarray(output.class_scores[0]).argmax(axis=0) == np.asarray(tokens[target])).sum())
+    attention = np.asarray(output.weights)[0, 0, :length].mean(axis=1)
     return correct, attention, attention[target]
 
 
 def test_a_test_of_several_blocks_needs_several_blocks():
-    assert EvaluationShape(longest=37).block == 48
-    assert EvaluationShape(longest=1500).block == evaluation.BLOCK
-    assert EvaluationShape(longest=1500).blocks == 3
-    assert EvaluationShape(longest=1).blocks == 1
+    assert EvaluationShape(MODEL, longest=37).block == 48
+    assert EvaluationShape(MODEL, longest=1500).block == evaluation.BLOCK
+    assert EvaluationShape(MODEL, longest=1500).blocks == 3
+    assert EvaluationShape(MODEL, longest=1).blocks == 1
 
 
 @pytest.mark.parametrize("spec", ["rope", "learned", "all-hooks"])
 def test_streaming_over_blocks_equals_the_dense_head_on_the_same_tokens(spec, monkeypatch):
     monkeypatch.setattr(evaluation, "BLOCK", 16)
-    shape = EvaluationShape(VOCABULARY, sequences=64, longest=max(LENGTHS))
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=64, longest=max(LENGTHS))
     assert shape.blocks == 3
     with double_precision():
         parameters, knobs = setting(spec, shape.longest)
@@ -75,29 +77,29 @@ def test_streaming_over_blocks_equals_the_dense_head_on_the_same_tokens(spec, mo
         for index, length in enumerate(LENGTHS):
             correct, attention, target = dense(shape, parameters, knobs, length)
             assert int(found.correct[index]) == correct
-            np.testing.assert_allclose(found.mean_attention[index, :length], attention, atol=1e-12)
-            assert (np.asarray(found.mean_attention[index, length:]) == 0).all()
-            assert float(found.target_attention[index]) == pytest.approx(target, abs=1e-12)
+            np.testing.assert_allclose(found.mean_attention[index, 0, :length], attention, atol=1e-12)
+            assert (np.asarray(found.mean_attention[index, 0, length:]) == 0).all()
+            assert float(found.target_attention[index, 0]) == pytest.approx(target, abs=1e-12)
 
 
 def test_blocks_of_the_default_size_equal_the_dense_head_in_float32():
-    shape = EvaluationShape(VOCABULARY, sequences=8, longest=1500)
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=8, longest=1500)
     parameters, knobs = setting("rope", shape.longest)
     found = quick_jit(functools.partial(evaluate, shape))(parameters, knobs, jnp.array([1500]))
     correct, attention, target = dense(shape, parameters, knobs, 1500)
     assert int(found.correct[0]) == correct
     # Weights of a thousandth, from angles up to 1500 radians that are each off by 1e-4 at most.
-    np.testing.assert_allclose(found.mean_attention[0], attention, atol=2e-5)
-    assert float(found.target_attention[0]) == pytest.approx(float(target), abs=2e-5)
+    np.testing.assert_allclose(found.mean_attention[0, 0], attention, atol=2e-5)
+    assert float(found.target_attention[0, 0]) == pytest.approx(float(target), abs=2e-5)
 
 
 @pytest.mark.parametrize("spec", ["rope", "learned"])
 def test_mean_attention_sums_to_one_over_the_keys_of_every_length(spec):
-    shape = EvaluationShape(VOCABULARY, sequences=32, longest=40)
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=32, longest=40)
     parameters, knobs = setting(spec, 40)
     found = quick_jit(functools.partial(evaluate, shape))(parameters, knobs, jnp.arange(3, 41))
-    np.testing.assert_allclose(found.mean_attention.sum(axis=1), 1, rtol=1e-5)
-    assert found.mean_attention.shape == (38, 40)
+    np.testing.assert_allclose(found.mean_attention.sum(axis=2), 1, rtol=1e-5)
+    assert found.mean_attention.shape == (38, 1, 40)
 
 
 @pytest.mark.parametrize("alone", [(12,), (12, 16), (12, 16, 600)])
@@ -106,9 +108,9 @@ def test_a_length_evaluated_alone_gives_the_same_as_among_others(alone):
     parameters, knobs = setting("rope", 600)
 
     def first(lengths):
-        shape = EvaluationShape(VOCABULARY, sequences=64, longest=max(lengths))
+        shape = EvaluationShape(MODEL, VOCABULARY, sequences=64, longest=max(lengths))
         found = quick_jit(functools.partial(evaluate, shape))(parameters, knobs, jnp.array(lengths))
-        return int(found.correct[0]), np.asarray(found.mean_attention[0, :12])
+        return int(found.correct[0]), np.asarray(found.mean_attention[0, 0, :12])
 
     correct, attention = first((12, 16, 24, 48))
     other_correct, other_attention = first(alone)
@@ -117,34 +119,34 @@ def test_a_length_evaluated_alone_gives_the_same_as_among_others(alone):
 
 
 def test_another_length_or_seed_gives_other_sequences():
-    shape = EvaluationShape(VOCABULARY, sequences=64, longest=16)
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=64, longest=16)
     test = quick_jit(functools.partial(evaluate, shape))
     parameters, knobs = setting("rope", 16)
     found = test(parameters, knobs, jnp.array([12, 12, 13]))
     np.testing.assert_array_equal(found.mean_attention[0], found.mean_attention[1])
     other = test(parameters, dataclasses.replace(knobs, seed=jnp.uint32(1)), jnp.array([12, 12, 13]))
     assert not np.allclose(found.mean_attention[0], other.mean_attention[0])
-    assert not np.allclose(found.mean_attention[0, :12], found.mean_attention[2, 1:13])
+    assert not np.allclose(found.mean_attention[0, 0, :12], found.mean_attention[2, 0, 1:13])
 
 
 @pytest.mark.parametrize("longest", [1, 3])
 def test_sequences_of_one_two_and_three_tokens_are_evaluated(longest):
-    shape = EvaluationShape(VOCABULARY, sequences=64, longest=longest)
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=64, longest=longest)
     lengths = list(range(1, longest + 1))
     with double_precision():
         parameters, knobs = setting("learned", longest, task_object=Itself())
         found = quick_jit(functools.partial(evaluate, shape))(parameters, knobs, jnp.array(lengths))
-        assert np.asarray(found.mean_attention[0]).tolist() == [1.0] + [0.0] * (longest - 1)
-        assert float(found.target_attention[0]) == 1
+        assert np.asarray(found.mean_attention[0, 0]).tolist() == [1.0] + [0.0] * (longest - 1)
+        assert float(found.target_attention[0, 0]) == 1
         for index, length in enumerate(lengths):
             correct, attention, target = dense(shape, parameters, knobs, length)
             assert int(found.correct[index]) == correct
-            np.testing.assert_allclose(found.mean_attention[index, :length], attention, atol=1e-12)
-            assert float(found.target_attention[index]) == pytest.approx(target, abs=1e-12)
+            np.testing.assert_allclose(found.mean_attention[index, 0, :length], attention, atol=1e-12)
+            assert float(found.target_attention[index, 0]) == pytest.approx(target, abs=1e-12)
 
 
 def test_two_to_the_sixteen_keys_are_evaluated_in_the_memory_of_a_few_blocks():
-    shape = EvaluationShape(VOCABULARY, sequences=64, longest=2**16)
+    shape = EvaluationShape(MODEL, VOCABULARY, sequences=64, longest=2**16)
     parameters, knobs = setting("rope", shape.longest)
     lengths = jnp.array([2**16])
     program = quick_jit(functools.partial(evaluate, shape)).lower(parameters, knobs, lengths).compile()
@@ -172,9 +174,10 @@ def test_mean_logits_equal_the_average_over_all_pairs_of_tokens(spec):
             x = parameters.embedding[jnp.stack([query_token, key_token])]
             added = knobs.encoding.embed(parameters.encoding, at)
             x = x if added is None else x + added
-            query, key = parameters.query @ x[0], parameters.key @ x[1]
-            query, key = knobs.encoding.rotate(parameters.encoding, query[None], key[None], at[:1], at[1:])
-            bias = knobs.encoding.bias(parameters.encoding, at[:1], at[1:])
+            head = parameters.attention.head(0)
+            query, key = (head.query @ x[0])[None], (head.key @ x[1])[None]
+            bias = knobs.encoding.bias(head.encoding, at[:1], at[1:], Content(query, key))
+            query, key = knobs.encoding.rotate(head.encoding, query, key, at[:1], at[1:])
             return (query[0] @ key[0] / np.sqrt(WIDTH) + (0 if bias is None else bias[0, 0])) / 0.4
 
         tokens = jnp.arange(VOCABULARY)

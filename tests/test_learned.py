@@ -12,13 +12,14 @@ import pytest
 from farfield import training
 from farfield.encodings.learned import Learned
 from farfield.errors import FarfieldError
+from farfield.models.head import Head
 from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from farfield.training import Shape
 from support import double_precision, make_knobs, quick_jit
 
 ROWS, TRAINED, RATE, STEPS = 12, 8, 0.01, 30
-SHAPE = Shape(vocabulary=5, width=6, longest=TRAINED, batch=16, steps=STEPS)
+SHAPE = Shape(Head(6), vocabulary=5, longest=TRAINED, batch=16, steps=STEPS, largest=TRAINED)
 
 
 @pytest.fixture
@@ -111,8 +112,8 @@ def test_rows_past_the_longest_training_length_get_exactly_zero_gradient():
     @quick_jit
     def first_gradient(knobs):
         parameters = training.initial_parameters(SHAPE, knobs)
-        key, length = training.batch_keys(SHAPE, knobs, jnp.asarray(0))
-        return jax.grad(training.loss_on_batch)(parameters, SHAPE, knobs, key, length).encoding["table"], length
+        draw = training.draw(SHAPE, knobs, jnp.asarray(0))
+        return jax.grad(training.loss_on_batch)(parameters, SHAPE, knobs, draw).encoding["table"], draw.length
 
     rows, length = (np.asarray(part) for part in first_gradient(make_knobs(Learned(ROWS))))
     assert length <= TRAINED

@@ -53,7 +53,7 @@ def test_the_full_budget_runs_the_papers_setting():
         for cells in series.values():
             assert [cell.seed for cell in cells] == list(range(SEEDS))
             for cell in cells:
-                assert (cell.width, cell.vocabulary) == (setup["head"]["d"], setup["head"]["vocab"])
+                assert (cell.model.width, cell.vocabulary) == (setup["head"]["d"], setup["head"]["vocab"])
                 assert (cell.steps, cell.batch) == (setup["train"]["steps"], setup["train"]["batch"])
                 assert [cell.shortest, cell.longest] == setup["train"]["lengths"]
                 assert cell.learning_rate == setup["train"]["lr"]

@@ -232,7 +232,7 @@ def test_norms_inside_and_outside_the_trained_rows():
 )
 def test_wilson_intervals_have_their_textbook_values(correct, total, low, high):
     assert wilson(correct, total) == pytest.approx((low, high), abs=5e-5)
-    found = accuracy(np.int32(correct), total, 0.05)
+    found = accuracy(np.int32(correct), total, total, 0.05)
     assert found == (correct / total, *wilson(correct, total), 0.05)
 
 

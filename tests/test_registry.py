@@ -19,9 +19,10 @@ from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from support import traced_fields
+from task_examples import written
 
 ENTRIES = [(encodings, name, encodings.parse(name)) for name in encodings] + [
-    (tasks, name, tasks.get(name, **({"offset": 2} if name == "offset" else {}))) for name in tasks
+    (tasks, name, tasks.parse(written(name))) for name in tasks
 ]
 IDS = [f"{registry.kind}-{name}" for registry, name, _ in ENTRIES]
 
@@ -150,10 +151,10 @@ def test_a_configuration_survives_json_with_equal_value_and_hash(registry, name,
 
 @given(
     base=st.floats(1.0001, 1e12), layout=st.sampled_from(["half", "interleaved"]), offset=st.integers(1, 7),
-    seed=st.integers(0, 2**32 - 1), temperature=st.floats(1e-3, 1e3),
+    seed=st.integers(0, 2**32 - 1), rate=st.floats(1e-3, 1e3),
 )  # fmt: skip
-def test_a_cell_rebuilt_from_its_json_is_the_same_cell(base, layout, offset, seed, temperature):
-    cell = Cell(Rope(base, layout), FixedOffset(offset), seed=seed, temperature=temperature).resolved()
+def test_a_cell_rebuilt_from_its_json_is_the_same_cell(base, layout, offset, seed, rate):
+    cell = Cell(Rope(base, layout), FixedOffset(offset), seed=seed, learning_rate=rate).resolved()
     again = Cell.from_config(json.loads(json.dumps(cell.config())))
     assert again == cell
     assert hash(again) == hash(cell)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from farfield.encodings.rope import Rope, frequencies, rotate_pairs
 from farfield.errors import FarfieldError
-from farfield.models import lookup
+from farfield.models import Mechanism, lookup
+from farfield.models.head import Head
+from farfield.normalizers.softmax import Softmax
 from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from support import double_precision, drawn_head, quick_jit, vectors
@@ -93,7 +95,7 @@ def test_frequencies_fall_by_powers_of_the_base_over_the_width():
 def test_an_odd_width_is_refused_before_training_with_the_width_named(width):
     """transformers issue 35233."""
     with pytest.raises(FarfieldError, match=f"must be even: got d = {width}"):
-        Cell(Rope(), FixedOffset(2), width=width).resolved()
+        Cell(Rope(), FixedOffset(2), model=Head(width)).resolved()
 
 
 @given(
@@ -117,8 +119,10 @@ def test_lemma_1_the_logit_is_a_bilinear_form_in_the_offset_alone(seed, half, qu
 def test_lemma_1_holds_for_the_logits_of_a_whole_head(layout, float64):
     rope = Rope(layout=layout)
     parameters = drawn_head(rope, 5, 6, seed=0)
-    table = quick_jit(lookup.tables)(parameters, rope, jnp.asarray(2.0), jnp.asarray(9), jnp.arange(10))
-    embedding, query, key = (np.asarray(p) for p in (parameters.embedding, parameters.query, parameters.key))
+    (view,) = lookup.head_views(parameters, Mechanism(rope, Softmax()))
+    table = lookup.tables(view, jnp.asarray(0.5), jnp.asarray(9), jnp.arange(10))
+    head = parameters.attention.head(0)
+    embedding, query, key = (np.asarray(p) for p in (parameters.embedding, head.query, head.key))
     for position in range(10):
         form = query.T @ rotation_matrix(position - 9, 6, 10000.0, layout) @ key
         expected = embedding @ form @ embedding.T / (np.sqrt(6) * 2)

@@ -8,10 +8,13 @@ import pytest
 
 from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
+from farfield.models.head import Head
 from farfield.studies import running
-from farfield.studies.running import LANES, chunks, run
+from farfield.studies.running import chunks, run
 from farfield.studies.store import Store
 from support import small_cell
+
+LANES = Head.lanes
 
 
 class Heard:
@@ -48,7 +51,7 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
 
 def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "run_chunk", lambda chunk: pytest.fail("ran"))
-    bad = dataclasses.replace(small_cell(), width=63)
+    bad = dataclasses.replace(small_cell(), model=Head(63))
     with pytest.raises(FarfieldError, match="d = 63"):
         run([small_cell(), bad], Store(tmp_path))
 

@@ -18,6 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from farfield.errors import FarfieldError
+from farfield.normalizers.softmax import Softmax
 from farfield.studies import running
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
@@ -49,11 +50,14 @@ def untrained_learned() -> CellResult:
     random = np.random.default_rng(0)
     return CellResult(
         cell=cell,
-        parameters=jax.tree.map(np.asarray, drawn_head(cell.encoding, cell.vocabulary, cell.width, seed=0)),
+        parameters=jax.tree.map(np.asarray, drawn_head(cell.encoding, cell.vocabulary, cell.model.width, seed=0)),
         losses=random.uniform(size=cell.steps).astype(np.float32),
         correct=np.array([500, 400, 300, 200], np.int32),
-        mean_attention=random.dirichlet(np.ones(48), 4).astype(np.float32),
-        target_attention=random.uniform(size=4).astype(np.float32),
+        tested=np.full(4, 512, np.int32),
+        correct_sequences=np.array([500, 400, 300, 200], np.int32),
+        head_attention=random.dirichlet(np.ones(48), (4, 1)).astype(np.float32),
+        head_target_attention=random.uniform(size=(4, 1)).astype(np.float32),
+        head_selected=random.uniform(size=(4, 1)).astype(np.float32),
     )
 
 
@@ -93,7 +97,13 @@ def test_an_unknown_or_changed_cell_is_not_mistaken_for_one_that_is_there(rope_r
     """hydra issue 1407."""
     store = Store(tmp_path)
     store.write(rope_result)
-    for changes in ({"seed": 1}, {"temperature": 2.0}, {"steps": 401}, {"lengths": (12, 16)}, {"sequences": 513}):
+    for changes in (
+        {"seed": 1},
+        {"normalizer": Softmax(2.0)},
+        {"steps": 401},
+        {"lengths": (12, 16)},
+        {"sequences": 513},
+    ):
         assert store.read(dataclasses.replace(rope_result.cell, **changes)) is None
 
 
@@ -255,7 +265,7 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
     rope_result, tmp_path, monkeypatch
 ):
     """The other's last digits differ, so its tensors are another file: the Parquet file written last decides."""
-    other = dataclasses.replace(rope_result, target_attention=rope_result.target_attention + np.float32(1e-6))
+    other = dataclasses.replace(rope_result, losses=rope_result.losses + np.float32(1e-6))
     store = Store(tmp_path)
     flushes = []
 

@@ -15,13 +15,15 @@ from scipy import stats
 from farfield import training
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
+from farfield.models.head import Head
 from farfield.random import Purpose, key_for, uniform_length, uniform_tokens
 from farfield.studies import running
+from farfield.studies.results import ARRAYS
 from farfield.studies.running import run
 from farfield.training import Shape
 from support import double_precision, make_knobs, quick_jit, small_cell
 
-TINY = Shape(vocabulary=5, width=6, longest=8, batch=16, steps=6)
+TINY = Shape(Head(6), vocabulary=5, longest=8, batch=16, steps=6, largest=8)
 # Seeds are fixed, so a chi-square below this is no bad luck.
 UNLIKELY = 1e-3
 
@@ -49,8 +51,14 @@ def test_a_seed_gives_the_same_result_bit_for_bit_whatever_it_is_trained_beside(
         expected = by_seed[seed]
         assert result.cell == expected.cell
         assert_same_bits(result.parameters, expected.parameters)
-        for name in ("losses", "correct", "mean_attention", "target_attention"):
+        for name in ARRAYS:
             np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+
+
+def batch(shape, knobs, draw):
+    """Tokens and answers of the last row, as a training step draws them."""
+    drawn = knobs.task.draw(draw.tokens, draw.length, shape.longest, shape.batch, shape.vocabulary)
+    return drawn.tokens, drawn.answers[draw.length - 1]
 
 
 def test_different_seeds_give_different_results(by_seed):
@@ -60,8 +68,8 @@ def test_different_seeds_give_different_results(by_seed):
 def test_a_seed_starts_from_the_same_weights_and_batches_alone_or_in_any_group():
     def start(seed):
         knobs = dataclasses.replace(make_knobs(Rope()), seed=seed)
-        keys = [training.batch_keys(TINY, knobs, jnp.asarray(step)) for step in (0, 399)]
-        return training.initial_parameters(TINY, knobs), [training.batch(TINY, knobs, *key) for key in keys]
+        draws = [training.draw(TINY, knobs, jnp.asarray(step)) for step in (0, 399)]
+        return training.initial_parameters(TINY, knobs), [batch(TINY, knobs, draw) for draw in draws]
 
     alone = quick_jit(start)(jnp.uint32(3))
     together = quick_jit(jax.vmap(start))
@@ -84,7 +92,8 @@ def test_the_loss_falls_from_chance_and_the_head_learns(rope_result):
 def test_lengths_are_uniform_over_the_training_range_and_drawn_once_a_step():
     knobs = make_knobs(Rope(), shortest=8)
     shape = dataclasses.replace(TINY, longest=16)
-    keys, lengths = jax.jit(jax.vmap(lambda step: training.batch_keys(shape, knobs, step)))(jnp.arange(4000))
+    draws = jax.jit(jax.vmap(lambda step: training.draw(shape, knobs, step)))(jnp.arange(4000))
+    keys, lengths = draws.tokens, draws.length
     assert lengths.shape == (4000,)
     values, counts = np.unique(lengths, return_counts=True)
     assert values.tolist() == list(range(8, 17))
@@ -102,10 +111,10 @@ def test_the_ends_of_a_length_range_are_both_drawn(shortest, longest):
 def test_every_answer_of_a_batch_is_the_token_that_many_places_before_its_query(offset):
     knobs = make_knobs(Rope(), task=f"offset:{offset}")
     for step in range(5):
-        key, length = training.batch_keys(TINY, knobs, jnp.asarray(step))
-        tokens, answers = training.batch(TINY, knobs, key, length)
+        draw = training.draw(TINY, knobs, jnp.asarray(step))
+        tokens, answers = batch(TINY, knobs, draw)
         assert tokens.shape == (TINY.longest, TINY.batch)
-        np.testing.assert_array_equal(answers, tokens[int(length) - 1 - offset])
+        np.testing.assert_array_equal(answers, tokens[int(draw.length) - 1 - offset])
 
 
 @functools.cache
@@ -132,8 +141,8 @@ def test_training_follows_hand_written_adam_with_the_decay_inside_the_encodings_
 
         @quick_jit
         def slope(parameters, step):
-            draw = training.batch_keys(shape, knobs, step)
-            return jax.value_and_grad(training.loss_on_batch)(parameters, shape, knobs, *draw)
+            draw = training.draw(shape, knobs, step)
+            return jax.value_and_grad(training.loss_on_batch)(parameters, shape, knobs, draw)
 
         value, structure = jax.tree.flatten(jax.tree.map(np.asarray, start))
         decay = jax.tree.leaves(jax.tree.map(lambda leaf: 0.0, dataclasses.replace(start, encoding={})))
@@ -163,12 +172,12 @@ def test_the_dense_path_trains_to_the_same_parameters_as_the_lookup():
 
 def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():
     """jax issue 2521."""
-    tiny = {"steps": 3, "batch": 8, "sequences": 16, "width": 8, "lengths": (12, 16)}
+    tiny = {"steps": 3, "batch": 8, "sequences": 16, "model": "head:8", "lengths": (12, 16)}
     before = dict(running.TRACES)
     run([small_cell(**tiny)])
     assert {name: running.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
-    sweep = itertools.product(["rope", "rope:base=500"], ["offset:1", "offset:3"], [0.5, 2.0])
-    cells = [small_cell(encoding, task, temperature=temperature, **tiny) for encoding, task, temperature in sweep]
+    sweep = itertools.product(["rope", "rope:base=500"], ["offset:1", "offset:3"], ["softmax:0.5", "softmax:2"])
+    cells = [small_cell(encoding, task, normalizer=normalizer, **tiny) for encoding, task, normalizer in sweep]
     knobs = {"seed": 9, "learning_rate": 0.1, "weight_decay": 0.2, "shortest": 5}
     cells += [small_cell(**tiny | {name: value}) for name, value in knobs.items()]
     cells.append(small_cell(**tiny | {"lengths": (9, 16)}))
@@ -178,7 +187,7 @@ def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():
 
 def test_every_knob_of_a_sweep_reaches_the_result(by_seed):
     base = by_seed[0]
-    for changes in ({"temperature": 2.0}, {"learning_rate": 1e-3}, {"shortest": 12}, {"task": "offset:3"}):
+    for changes in ({"normalizer": "softmax:2"}, {"learning_rate": 1e-3}, {"shortest": 12}, {"task": "offset:3"}):
         changed = run([small_cell(**changes)])[0]
         assert not np.array_equal(changed.losses, base.losses), changes
     rotated = run([small_cell("rope:base=50")])[0]

@@ -14,13 +14,18 @@ import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
+from farfield.models import Model
+from farfield.normalizers import Normalizer
+from farfield.positions import Regime
 from farfield.probes.dilution import Dilution, fit
+from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
+from farfield.probes.kernel import KernelShape, kernel_shape
 from farfield.statistics import Estimate, over_seeds
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.studies.results import CellResult
 from farfield.studies.running import Progress, run
 from farfield.studies.store import Store, versions
-from farfield.tasks import Task, tasks
+from farfield.tasks import Task
 
 MOST_SEEDS = 100_000
 
@@ -29,6 +34,10 @@ def train(
     encoding: str | Encoding = "rope",
     task: str | Task = "offset:1",
     *,
+    model: str | Model = "head",
+    normalizer: str | Normalizer = "softmax",
+    positions: str | Regime = "fixed",
+    test_positions: str | Regime | None = None,
     seeds: int | Iterable[int] = 8,
     lengths: tuple[int, int] = (8, 16),
     test: Iterable[int] = (12, 16, 20, 24, 32, 40, 48),
@@ -37,7 +46,7 @@ def train(
     progress: Progress | None = None,
     **settings: Any,
 ) -> TrainResult:
-    """Train one head a seed on short sequences and test each on long ones.
+    """Train one model a seed on short sequences and test each on long ones.
 
     >>> import farfield as ff
     >>> result = ff.train("rope", "offset:2", seeds=8)      # doctest: +SKIP
@@ -47,21 +56,33 @@ def train(
     Args:
         encoding: an encoding or its name with settings, ``"rope:base=500000"``.
         task: a task or its name, ``"offset:2"``.
+        model: a model or its name, ``"head:heads=4"``, ``"transformer:layers=2,heads=4,width=192"``.
+        normalizer: what turns logits into attention weights, ``"softmax:temperature=0.5"``.
+        positions: which integers the tokens are given in training, ``"random-subset:2048"``.
+        test_positions: the same in tests; None for those of training.
         seeds: how many, 0 .. n-1, or which.
         lengths: shortest and longest training length.
         test: test lengths.
         out: folder of a store; finished seeds found there are not run again.
         workers: threads, one a core by default.
         progress: told as heads finish.
-        settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``width``,
-            ``temperature``, ``steps``, ``batch``, ``learning_rate``, ``weight_decay``, ``sequences``, ``path``.
+        settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``steps``, ``batch``,
+            ``learning_rate``, ``weight_decay``, ``sequences``, ``path``.
 
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
     chosen = chosen_seeds(seeds)
     started = time.perf_counter()
-    cells = cells_for(encoding, task, chosen, lengths, tuple(test), settings)
+    parts = {
+        "encoding": encoding,
+        "task": task,
+        "model": model,
+        "normalizer": normalizer,
+        "positions": positions,
+        "test_positions": test_positions,
+    }
+    cells = cells_for(parts, chosen, lengths, tuple(test), settings)
     store = None if out is None else Store(out)
     results = run(cells, store, workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
@@ -80,22 +101,25 @@ def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
 
 
 def cells_for(
-    encoding: str | Encoding,
-    task: str | Task,
+    parts: dict[str, Any],
     seeds: list[int],
     lengths: tuple[int, int],
     test: tuple[int, ...],
     settings: dict[str, Any],
 ) -> list[Cell]:
-    """One checked cell a seed (FarfieldError for anything that cannot run)."""
-    given = {"encoding", "task", "seed", "shortest", "longest", "lengths"}
+    """One checked cell a seed (FarfieldError for anything that cannot run).
+
+    Args:
+        parts: entries of the registries of :data:`farfield.studies.cells.PARTS`, or their names with settings.
+    """
+    given = {*PARTS, "seed", "shortest", "longest", "lengths"}
     fields = {field.name for field in dataclasses.fields(Cell)} - given
     for name in settings:
         if name not in fields:
             raise unknown("setting", name, fields)
+    named = {name: PARTS[name].parse(part) if isinstance(part, str) else part for name, part in parts.items()}
     first = Cell(
-        encodings.parse(encoding) if isinstance(encoding, str) else encoding,
-        tasks.parse(task) if isinstance(task, str) else task,
+        **named,
         shortest=lengths[0],
         longest=lengths[1],
         lengths=test,
@@ -142,9 +166,38 @@ class TrainResult:
 
     @cached_property
     def accuracy(self) -> dict[int, Estimate]:
-        """Accuracy by length over seeds."""
+        """Share of supervised rows (tokens) answered correctly, by length over seeds."""
         sequences = self.cells[0].cell.sequences
         return self._by_length([[right.value for right in result.accuracy] for result in self.cells], sequences)
+
+    @cached_property
+    def sequence_accuracy(self) -> dict[int, Estimate]:
+        """Share of sequences with every supervised row right, by length over seeds."""
+        sequences = self.cells[0].cell.sequences
+        return self._by_length([result.sequence_accuracy for result in self.cells], sequences)
+
+    @property
+    def chance(self) -> dict[int, float]:
+        """Accuracy of the best guess that ignores the sequence, by length."""
+        return {length: right.chance for length, right in zip(self.lengths, self.cells[0].accuracy, strict=True)}
+
+    @property
+    def overlap(self) -> dict[int, float]:
+        """Expected share of test sequences that training has seen, by length."""
+        return dict(zip(self.lengths, self.cells[0].overlap, strict=True))
+
+    @cached_property
+    def selected(self) -> dict[int, Estimate] | None:
+        """Share of rows whose target key has the largest weight, by length over seeds; None without targets."""
+        return self._of_target([result.selected for result in self.cells])
+
+    @cached_property
+    def target_attention(self) -> dict[int, Estimate] | None:
+        """Mean weight of the target key, by length over seeds; None for a task without targets."""
+        return self._of_target([result.target_attention for result in self.cells])
+
+    def _of_target(self, rows: list[Any]) -> dict[int, Estimate] | None:
+        return self._by_length(rows) if np.isfinite(np.array(rows)).any() else None
 
     @cached_property
     def peak(self) -> dict[int, Estimate]:
@@ -179,9 +232,10 @@ class TrainResult:
         return fit(heights, np.array(self.lengths))
 
     @cached_property
-    def margin(self) -> Estimate:
-        """Margin of the target offset in logit units, over seeds."""
-        return over_seeds([result.margin for result in self.cells])
+    def margin(self) -> Estimate | None:
+        """Margin of the target offset in logit units, over seeds; None where there is no such offset."""
+        margins = [result.margin for result in self.cells if result.margin is not None]
+        return over_seeds(margins) if margins else None
 
     @cached_property
     def equivariance_error(self) -> Estimate:
@@ -208,12 +262,19 @@ class TrainResult:
         cell = self.cells[0].cell
         config = cell.config()
         del config["seed"]
-        first = self.cells[0].accuracy[0]
         fitted = self.dilution
         return _finite(
             {
                 "accuracy": {length: estimate._asdict() for length, estimate in self.accuracy.items()},
-                "chance": first.chance,
+                "sequence_accuracy": {
+                    length: estimate._asdict() for length, estimate in self.sequence_accuracy.items()
+                },
+                "chance": self.chance,
+                "overlap": self.overlap,
+                "selected": _as_dicts(self.selected),
+                "target_attention": _as_dicts(self.target_attention),
+                "heads": [result.head_name for result in self.cells],
+                "path": cell.path,
                 "in_range": {length: length <= cell.longest for length in self.lengths},
                 "selected_offset": self.selected_offset,
                 "peak": {length: estimate._asdict() for length, estimate in self.peak.items()},
@@ -228,7 +289,7 @@ class TrainResult:
                     "cos_unrotated": self.carrier.cos_unrotated._asdict(),
                 },
                 "dilution": fitted._asdict(),
-                "margin": self.margin._asdict(),
+                "margin": self.margin and self.margin._asdict(),
                 "equivariance_error": self.equivariance_error._asdict(),
                 "seeds": [result.cell.seed for result in self.cells],
                 "diverged": self.diverged,
@@ -245,6 +306,88 @@ class TrainResult:
             length: over_seeds(table[:, index], bounds=(0, 1), trials=trials)
             for index, length in enumerate(self.lengths)
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """An encoding's profile with what it was made from.
+
+    Attributes:
+        encoding: with every setting filled in.
+        kernel: shape of the rotary kernel; None where the encoding does not rotate or the length is short.
+    """
+
+    encoding: Encoding
+    dim: int
+    profile: EncodingProfile
+    kernel: KernelShape | None
+
+    @property
+    def title(self) -> str:
+        """The encoding with its settings, in words."""
+        config = encodings.config(self.encoding)
+        settings = ", ".join(f"{key}={value}" for key, value in config.items() if key != "name")
+        return f"{config['name']}" + (f" ({settings})" if settings else "") + f", d = {self.dim}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON-able object."""
+        rows = {
+            name: None if values is None else [float(value) for value in values]
+            for name, values in self.profile._asdict().items()
+        }
+        rows["offsets"] = self.profile.offsets.tolist()
+        return _finite(
+            {
+                "encoding": encodings.config(self.encoding),
+                "dim": self.dim,
+                "relative": self.encoding.relative,
+                **rows,
+                "kernel": None if self.kernel is None else self.kernel._asdict(),
+            }
+        )
+
+
+def show(
+    encoding: str | Encoding,
+    settings: dict[str, Any] | None = None,
+    *,
+    dim: int = 64,
+    length: int = 64,
+    trained: int = 16,
+    head: tuple[int, int] = (0, 1),
+    seed: int = 0,
+) -> Shown:
+    """What an encoding alone does over offsets, before any training.
+
+    Args:
+        settings: of the encoding, beside those in its name.
+        dim: dimension that it acts on.
+        length: places; the query is the last.
+        trained: training length, which some encodings refer to.
+        head: which head of how many.
+        seed: of trainable parameters, shown as training starts from them.
+
+    Raises:
+        FarfieldError: naming the setting, the reason and the mend.
+    """
+    if isinstance(encoding, str):
+        given = encodings.parse(encoding)
+        config = encodings.config(given)
+        encoding = encodings.get(config.pop("name"), **config | (settings or {}))
+    index, heads = head
+    if not 0 <= index < heads:
+        raise FarfieldError(f"head {index} of {heads}: write INDEX/HEADS with the index from 0 to {heads - 1}")
+    if dim < 1:
+        raise FarfieldError(f"dim = {dim} must be a whole number from 1 up")
+    encoding = encodings.normalized(encoding).resolved(trained, length)
+    encoding.check(dim, length)
+    profile = encoding_profile(encoding, dim, length, seed=seed, head=index, heads=heads)
+    shape = None if profile.rotation is None or length < 5 else kernel_shape(profile.rotation)
+    return Shown(encoding, dim, profile, shape)
+
+
+def _as_dicts(estimates: dict[int, Estimate] | None) -> dict[int, Any] | None:
+    return estimates and {length: estimate._asdict() for length, estimate in estimates.items()}
 
 
 def _finite(value: Any) -> Any:

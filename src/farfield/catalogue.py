@@ -1,4 +1,4 @@
-"""What can be named: encodings, tasks, papers and their items, each with its first docstring line."""
+"""What can be named: entries of every registry, papers and their items, each with its first docstring line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 from farfield.encodings import encodings
 from farfield.errors import unknown
+from farfield.models import models
+from farfield.normalizers import normalizers
 from farfield.papers import PAPERS
+from farfield.positions import regimes
 from farfield.registry import Registry
 from farfield.tasks import tasks
 
@@ -16,7 +19,10 @@ def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Entries by kind, or of one kind (FarfieldError if there is no such kind)."""
     kinds = {
         "encodings": _registered(encodings),
+        "positions": _registered(regimes),
+        "normalizers": _registered(normalizers),
         "tasks": _registered(tasks),
+        "models": _registered(models),
         "papers": [{"name": paper.name, "summary": f"{paper.title} ({paper.source})"} for paper in PAPERS.values()],
         "items": [
             {"name": item.name, "summary": item.title, "paper": paper.name}

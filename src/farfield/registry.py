@@ -94,7 +94,7 @@ class Registry(Generic[T]):
 
         >>> from farfield.encodings import encodings
         >>> encodings.parse("rope:base=500000")
-        Rope(base=500000.0, layout='half')
+        Rope(base=500000.0, layout='half', fraction=1.0)
         """
         name, _, rest = text.partition(":")
         name = name.strip()

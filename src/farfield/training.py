@@ -9,23 +9,24 @@ temperatures, bases, learning rates, decays and seeds compiles once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, UInt32
 
-from farfield._types import Scalar
+from farfield._types import Key, PyTree, Scalar
 from farfield.encodings.base import Encoding
-from farfield.models import head, lookup
-from farfield.models.head import Forward, HeadParameters, cross_entropy
+from farfield.models.base import Inputs, Mechanism, Model, Path
+from farfield.models.head import Head, cross_entropy
+from farfield.normalizers import Normalizer
+from farfield.positions import Regime
 from farfield.random import Purpose, key_for, uniform_length
 from farfield.tasks.base import Task
 
-Path = Literal["lookup", "dense"]
-FORWARD: dict[Path, Callable[..., Forward]] = {"lookup": lookup.forward, "dense": head.forward}
+# Positions up to which cosines and sines are tabulated before the loop.
+TABULATED = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,20 +34,22 @@ class Shape:
     """What decides the compiled program.
 
     Attributes:
+        model: kind and sizes.
         vocabulary: number of tokens.
-        width: model and head dimension d.
         longest: longest training length; batches are padded to it.
         batch: sequences a step.
         steps: optimizer steps.
         path: how logits are computed; ``dense`` is the slow reference.
+        largest: one more than the largest position that training can meet.
     """
 
+    model: Model = dataclasses.field(default_factory=Head)
     vocabulary: int = 20
-    width: int = 64
     longest: int = 16
     batch: int = 256
     steps: int = 4000
     path: Path = "lookup"
+    largest: int = 16
 
 
 @jax.tree_util.register_dataclass
@@ -55,6 +58,7 @@ class Knobs:
     """What a compiled program takes as data: one training run is a shape and its knobs.
 
     Attributes:
+        positions, test_positions: regimes of training and of testing.
         shortest: shortest training length.
         weight_decay: L2 coefficient on the encoding's parameters, added to their gradient.
     """
@@ -62,64 +66,82 @@ class Knobs:
     seed: UInt32[Array, ""]
     encoding: Encoding
     task: Task
+    normalizer: Normalizer
+    positions: Regime
+    test_positions: Regime
     shortest: Array
-    temperature: Scalar
     learning_rate: Scalar
     weight_decay: Scalar
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """What decides where the model attends, apart from its weights."""
+        return Mechanism(self.encoding, self.normalizer)
 
-def train(shape: Shape, knobs: Knobs) -> tuple[HeadParameters, Float[Array, " step"]]:
-    """Train one head from its seed. Pure and jittable; ``shape`` is static.
+
+class Draw(NamedTuple):
+    """What a training step draws: keys of tokens and positions, and the length of its sequences."""
+
+    tokens: Key
+    positions: Key
+    length: Array
+
+
+def train(shape: Shape, knobs: Knobs) -> tuple[PyTree, Float[Array, " step"]]:
+    """Train one model from its seed. Pure and jittable; ``shape`` is static.
 
     Returns:
         The trained parameters and the loss of every step, in nats.
     """
     parameters = initial_parameters(shape, knobs)
-    knobs = dataclasses.replace(knobs, encoding=knobs.encoding.tabulated(shape.width, shape.longest))
+    if shape.largest <= TABULATED:
+        tabulated = knobs.encoding.tabulated(shape.model.head_width, shape.largest)
+        knobs = dataclasses.replace(knobs, encoding=tabulated)
     optimizer = optax.scale_by_adam()
-    steps = jnp.arange(shape.steps)
-    draws = jax.vmap(lambda step: batch_keys(shape, knobs, step))(steps)
+    draws = jax.vmap(lambda step: draw(shape, knobs, step))(jnp.arange(shape.steps))
 
     def step(carry, draw):
         parameters, state = carry
-        loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, *draw)
-        decayed = {
-            part: jax.tree.map(
-                lambda gradient, value: gradient + knobs.weight_decay * value,
-                getattr(gradient, part),
-                getattr(parameters, part),
-            )
-            for part in ("encoding", "head_encoding")
-        }
-        updates, state = optimizer.update(dataclasses.replace(gradient, **decayed), state)
+        loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, draw)
+        updates, state = optimizer.update(_decayed(gradient, parameters, knobs.weight_decay), state)
         parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
         return (parameters, state), loss
 
-    state: Any = optimizer.init(parameters)  # pyright: ignore[reportArgumentType]
+    state: Any = optimizer.init(parameters)
     (parameters, _), losses = jax.lax.scan(step, (parameters, state), draws)
     return parameters, losses
 
 
-def initial_parameters(shape: Shape, knobs: Knobs) -> HeadParameters:
+def _decayed(gradient: PyTree, parameters: PyTree, weight_decay: Scalar) -> PyTree:
+    """The gradient with coupled L2 added on the encoding's own parameters, wherever they sit in the model."""
+
+    def add(path: Any, gradient: Array, value: Array) -> Array:
+        of_encoding = any(getattr(entry, "name", None) == "encoding" for entry in path)
+        return gradient + weight_decay * value if of_encoding else gradient
+
+    return jax.tree_util.tree_map_with_path(add, gradient, parameters)
+
+
+def initial_parameters(shape: Shape, knobs: Knobs) -> PyTree:
     """The weights that seed ``knobs.seed`` starts from."""
     key = key_for(knobs.seed, Purpose.INITIALIZE)
-    return head.initialize(key, knobs.encoding, shape.vocabulary, shape.width)
+    return shape.model.initialize(key, knobs.mechanism, shape.vocabulary)
 
 
-def batch_keys(shape: Shape, knobs: Knobs, step: Array) -> tuple[Array, Array]:
-    """The key of the tokens and the length of the batch at ``step``."""
+def draw(shape: Shape, knobs: Knobs, step: Array) -> Draw:
+    """What the step numbered ``step`` draws."""
     length = uniform_length(key_for(knobs.seed, Purpose.TRAIN_LENGTH, step), knobs.shortest, shape.longest)
-    return key_for(knobs.seed, Purpose.TRAIN_TOKENS, step), length
+    positions = key_for(knobs.seed, Purpose.TRAIN_POSITIONS, step)
+    return Draw(key_for(knobs.seed, Purpose.TRAIN_TOKENS, step), positions, length)
 
 
-def batch(shape: Shape, knobs: Knobs, key: Array, length: Array) -> tuple[Array, Array]:
-    """Tokens ``[position, sequence]``, padded to the longest length, and the answers ``[sequence]``."""
-    tokens = knobs.task.sample(key, shape.longest, shape.batch, shape.vocabulary)
-    return tokens, tokens[knobs.task.target(length - 1)]
-
-
-def loss_on_batch(parameters: HeadParameters, shape: Shape, knobs: Knobs, key: Array, length: Array) -> Scalar:
-    """Mean cross-entropy of the batch drawn with ``key``."""
-    tokens, answers = batch(shape, knobs, key, length)
-    output = FORWARD[shape.path](parameters, knobs.encoding, knobs.temperature, tokens, length)
-    return cross_entropy(output.class_scores, answers)
+def loss_on_batch(parameters: PyTree, shape: Shape, knobs: Knobs, draw: Draw) -> Scalar:
+    """Mean cross-entropy of the supervised rows of the batch drawn with ``draw``."""
+    batch = knobs.task.draw(draw.tokens, draw.length, shape.longest, shape.batch, shape.vocabulary)
+    positions = knobs.positions.positions(draw.positions, draw.length, shape.longest, shape.longest, knobs.task)
+    inputs = Inputs(batch.tokens, positions, draw.length)
+    rows = knobs.task.rows
+    scores = shape.model.forward(parameters, knobs.mechanism, inputs, rows, shape.path).class_scores
+    if rows == "last":
+        return cross_entropy(scores, batch.answers[draw.length - 1][None])
+    return cross_entropy(scores, batch.answers, batch.supervised)

@@ -111,24 +111,39 @@ def train(
     task: Annotated[str, typer.Option(help="Task with settings: offset:K copies the token K before the query.")] = (
         "offset:1"
     ),
+    model: Annotated[
+        str, typer.Option(help="Model with settings: head:heads=4, positional, transformer:layers=2,heads=4,width=192.")
+    ] = "head",
+    normalizer: Annotated[
+        str, typer.Option(help="What turns logits into weights: softmax:temperature=0.5, ssmax, entmax, linear.")
+    ] = "softmax",
+    positions: Annotated[
+        str, typer.Option(help="Integers that tokens are given: fixed, random-start:2048, random-subset:2048, coupled.")
+    ] = "fixed",
+    test_positions: Annotated[
+        str | None,
+        typer.Option(
+            help="The same in tests, also interpolate, clamp or rescale for tables [default: as in training]."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")] = 8,
     lengths: Annotated[str, typer.Option(help="Shortest and longest training length, SHORTEST:LONGEST.")] = "8:16",
     test: Annotated[str, typer.Option(help="Test lengths, separated by commas.")] = "12,16,20,24,32,40,48",
-    width: Annotated[int, typer.Option(help="Model and head dimension d.")] = 64,
     vocabulary: Annotated[int, typer.Option(help="Number of tokens.")] = 20,
-    temperature: Annotated[float, typer.Option(help="Divides the attention logits.")] = 1.0,
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 4000,
     batch: Annotated[int, typer.Option(help="Sequences a step.")] = 256,
     learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Coupled L2 on the encoding's own parameters.")] = 0.0,
     sequences: Annotated[int, typer.Option(help="Test sequences a length.")] = 4096,
     dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
-    out: Annotated[str | None, typer.Option(help="Keep finished heads in this folder and reuse those there.")] = None,
+    out: Annotated[str | None, typer.Option(help="Keep finished models in this folder and reuse those there.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")] = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Train heads on short sequences, test them on long ones, say what they selected.
+    """Train models on short sequences, test them on long ones, say what they selected.
+
+    `farfield list` names every encoding, task, model, normalizer and position regime; any of them combine.
 
     Examples:
 
@@ -137,6 +152,9 @@ def train(
         farfield train --encoding learned --task offset:1 --lengths 8:16 --test 16,17,32 --json
 
         farfield train --encoding rope:base=500000 --test 16,1024,65536 --sequences 256 --plot curves.png
+
+        farfield train --encoding yarn:factor=4 --positions random-subset:2048 --normalizer ssmax --task induction
+        --model transformer:layers=2,heads=4,width=192 --steps 500 --seeds 1
     """
     from farfield.api import train as run_training
     from farfield.cli.progress import reporter
@@ -148,21 +166,23 @@ def train(
     result = run_training(
         encoding,
         task,
+        model=model,
+        normalizer=normalizer,
+        positions=positions,
+        test_positions=test_positions,
         seeds=seeds,
         lengths=_range(lengths),
         test=_whole_numbers("--test", test),
         out=_folder(out),
         workers=workers,
         progress=reporter(),
-        width=width,
         vocabulary=vocabulary,
-        temperature=temperature,
         steps=steps,
         batch=batch,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         sequences=sequences,
-        path="dense" if dense else "lookup",
+        path="dense" if dense else "auto",
     )
     if as_json:
         print(json.dumps(result.to_json(), indent=1))
@@ -224,12 +244,57 @@ def reproduce(
     console.print(f"Report: {page.resolve()}", soft_wrap=True)
 
 
-@app.command("list")
-def list_names(
-    kind: Annotated[str | None, typer.Argument(help="encodings, tasks, papers or items; all if left out.")] = None,
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def show(
+    context: typer.Context,
+    encoding: Annotated[str, typer.Argument(help="Encoding, with settings after a colon or as options.")],
+    dim: Annotated[int, typer.Option(help="Dimension of the head (or model) that it acts on.")] = 64,
+    length: Annotated[int, typer.Option(help="Places; the query is the last.", min=1, max=2**16)] = 64,
+    trained: Annotated[int, typer.Option(help="Training length that original_length=0 stands for.", min=1)] = 16,
+    head: Annotated[str, typer.Option(help="Which head of how many, INDEX/HEADS, where heads differ.")] = "0/1",
+    seed: Annotated[int, typer.Option(help="Of trainable parameters, shown as training starts from them.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Name the encodings, tasks, papers and items there are.
+    """Print and draw an encoding's kernel and bias over offsets, before any training.
+
+    Every setting of the encoding is an option of its name; `farfield list encodings` names them.
+
+    Examples:
+
+        farfield show rope --base 500000 --dim 128
+
+        farfield show yarn:factor=4,original_length=2048 --dim 64 --length 4096 --plot yarn.png
+
+        farfield show alibi --head 2/8 --json
+    """
+    from farfield.api import show as profile_of
+    from farfield.report.figures import check_path, encoding_response, save
+    from farfield.report.terminal import profile_table
+
+    if plot is not None:
+        check_path(plot)
+    shown = profile_of(encoding, _settings(context.args), dim=dim, length=length, trained=trained,
+                       head=_pair("--head", head, "/"), seed=seed)  # fmt: skip
+    if as_json:
+        print(json.dumps(shown.to_json(), indent=1))
+    else:
+        console = _console()
+        for part in profile_table(shown):
+            console.print(part)
+    if plot is not None:
+        save(encoding_response(shown.title, shown.profile), plot)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="encodings, positions, normalizers, tasks, models, papers or items; all if left out."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Name the encodings, position regimes, normalizers, tasks, models, papers and items there are.
 
     Examples:
 
@@ -246,13 +311,42 @@ def list_names(
     for heading, names in entries.items():
         print(heading)
         for entry in names:
-            print(f"  {entry.get('written', entry['name']):<34} {entry['summary']}")
+            written = entry.get("written", entry["name"])
+            # A name with many settings has a line of its own.
+            print(
+                f"  {written:<34} {entry['summary']}"
+                if len(written) <= 34
+                else f"  {written}\n{'':<37}{entry['summary']}"
+            )
 
 
 def _folder(text: str | None) -> Path | None:
     if text is not None and not text.strip():
         raise FarfieldError("--out is empty: name a folder")
     return None if text is None else Path(text)
+
+
+def _settings(arguments: list[str]) -> dict[str, str]:
+    """Options that the command itself does not know, as settings: ``--base 500000`` or ``--base=500000``."""
+    settings: dict[str, str] = {}
+    left = list(arguments)
+    while left:
+        name, equals, value = left.pop(0).partition("=")
+        if not name.startswith("--") or not (equals or left):
+            raise FarfieldError(f"{name!r} is not understood: write settings as --base 500000")
+        key = name.removeprefix("--").replace("-", "_")
+        if key in settings:
+            raise FarfieldError(f"--{key} is given twice")
+        settings[key] = value if equals else left.pop(0)
+    return settings
+
+
+def _pair(option: str, text: str, sign: str) -> tuple[int, int]:
+    first, _, second = text.partition(sign)
+    try:
+        return int(first), int(second)
+    except ValueError:
+        raise FarfieldError(f"{option} {text!r}: write two whole numbers, for example 0{sign}1") from None
 
 
 def _range(text: str) -> tuple[int, int]:

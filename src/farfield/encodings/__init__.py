@@ -17,7 +17,7 @@ def get(name: str, *, dim: int | None = None, **settings: Any) -> Encoding:
     """The encoding ``name`` with settings, to be used alone.
 
     >>> get("rope", dim=64, base=500000)
-    Rope(base=500000.0, layout='half')
+    Rope(base=500000.0, layout='half', fraction=1.0)
 
     Args:
         dim: the dimension it will act on; settings that cannot work there are refused at once.

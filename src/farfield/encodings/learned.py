@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Real
 
-from farfield._types import Key, Positions, PyTree
+from farfield._types import Key, PyTree
 from farfield.encodings.base import Encoding, encodings
 from farfield.errors import FarfieldError
 
@@ -24,8 +24,9 @@ class Learned(Encoding):
     """Add a trained vector p_t to the token embedding at position t; the table starts from N(0, 1).
 
     Rows beyond the longest training length never receive a gradient (Proposition 2 of arXiv 2607.18759).
-    A position outside the table is an error, or NaN where positions are traced: never a silent clamp. A real
-    position lies on the line between the vectors of its two neighbours.
+    A position outside the table is an error, or NaN where positions are traced: never a silent clamp. A position
+    between two whole numbers reads what lies between their rows, (1 - f) p_t + f p_(t+1) for t + f (table
+    interpolation); a whole number reads its row as it is, whether it comes as an integer or a real number.
     Source: Gehring et al., arXiv 1705.03122, section 3.1.
 
     Attributes:
@@ -54,12 +55,12 @@ class Learned(Encoding):
     def initialize(self, key: Key, width: int) -> PyTree:
         return {"table": jax.random.normal(key, (self.rows, width))}
 
-    def embed(self, parameters: PyTree, positions: Positions) -> Float[Array, "position width"]:
+    def embed(self, parameters: PyTree, positions: Real[Array, " position"]) -> Float[Array, "position width"]:
         table = jnp.asarray(parameters["table"])
         if not isinstance(positions, Tracer):
             self._check_positions(np.asarray(positions), len(table))
         inside = (positions >= 0) & (positions <= len(table) - 1)
-        rows = _between(table, positions) if jnp.issubdtype(positions.dtype, jnp.floating) else _at(table, positions)
+        rows = _read(table, positions)
         return jnp.where(inside[..., None], rows, jnp.full_like(rows, jnp.nan))
 
     def _check_positions(self, positions: np.ndarray, rows: int) -> None:
@@ -71,12 +72,13 @@ class Learned(Encoding):
             )
 
 
-def _at(table: Float[Array, "row width"], positions: Int[Array, " position"]) -> Float[Array, "position width"]:
-    return table.at[positions].get(mode="clip")
-
-
-def _between(table: Float[Array, "row width"], positions: Float[Array, " position"]) -> Float[Array, "position width"]:
-    below = jnp.floor(positions)
-    share = (positions - below).astype(table.dtype)[..., None]
-    below = below.astype(jnp.int32)
-    return _at(table, below) * (1 - share) + _at(table, below + 1) * share
+def _read(table: Float[Array, "row width"], positions: Real[Array, " position"]) -> Float[Array, "position width"]:
+    """Rows at ``positions``, arbitrary outside the table."""
+    if jnp.issubdtype(positions.dtype, jnp.integer):
+        return table.at[positions].get(mode="clip")
+    below = jnp.clip(jnp.floor(positions), 0, len(table) - 1)
+    fraction = (positions - below)[..., None].astype(table.dtype)
+    row = below.astype(jnp.int32)
+    low, high = table[row], table.at[row + 1].get(mode="clip")
+    # Selected rather than multiplied by 1 and 0: a row that is not read gives neither rounding nor NaN.
+    return jnp.where(fraction > 0, (1 - fraction) * low + fraction * high, low)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,79 +22,146 @@ from jaxtyping import Array, Float, Int
 
 from farfield._types import Positions, Scalar, Tokens
 from farfield.encodings.base import Content, Encoding
-from farfield.models.head import Forward, HeadParameters, masked_softmax
+from farfield.models import attention
+from farfield.models.attention import AttentionParameters
+from farfield.models.base import Forward, Inputs, Mechanism, Rows
+
+if TYPE_CHECKING:
+    from farfield.models.head import HeadParameters
 
 # Positions added up in one unrolled expression of `sum_by_token`, which vectorizes where a reduction does not.
 UNROLL = 16
 
 
-class Tables(NamedTuple):
-    """What a head does to every token at a block of positions, for one query position.
+class HeadView(NamedTuple):
+    """One head of a one-layer model, with the tables that it reads.
 
     Attributes:
-        logits: attention logit, divided by the temperature, of (query token, key position, key token).
+        encoding: as this head sees it.
+        embedding: parameters of the encoding's added vector.
+        parameters: of the head, without the head axis.
+        scored: vectors that queries and keys are projected from, one a token.
         token_scores: class scores U W_V x of each token.
-        position_scores: class scores U W_V p of each position's added vector, None when nothing is added.
+        readout: the part of U that reads this head.
+        values_see_positions: whether the encoding's added vector enters the values.
     """
 
-    logits: Float[Array, "vocabulary position vocabulary"]
-    token_scores: Float[Array, "vocabulary vocabulary"]
-    position_scores: Float[Array, "position vocabulary"] | None
+    encoding: Encoding
+    embedding: Any
+    parameters: AttentionParameters
+    scored: Float[Array, "vocabulary model"]
+    token_scores: Float[Array, "token vocabulary"]
+    readout: Float[Array, "vocabulary width"]
+    values_see_positions: bool
 
 
-def tables(
-    parameters: HeadParameters,
-    encoding: Encoding,
-    temperature: Scalar,
-    query_position: Int[Array, ""],
-    key_positions: Positions,
-) -> Tables:
-    """Tables for keys at ``key_positions`` and a query at ``query_position``."""
-    embedding = parameters.embedding
-    vocabulary, width = embedding.shape
-    query = embedding @ parameters.query.T  # [vocabulary, width]
-    key = (embedding @ parameters.key.T)[None]  # [position or 1, vocabulary, width]
+def head_views(parameters: HeadParameters, mechanism: Mechanism) -> list[HeadView]:
+    """Every head of a one-layer model."""
+    heads = len(parameters.attention)
+    readouts = jnp.split(parameters.readout, heads, axis=1)
+    views = []
+    for index, readout in enumerate(readouts):
+        head = parameters.attention.head(index)
+        views.append(
+            HeadView(
+                encoding=mechanism.encoding.of_head(index, heads),
+                embedding=parameters.encoding,
+                parameters=head,
+                scored=parameters.embedding if parameters.scored is None else parameters.scored,
+                token_scores=parameters.embedding @ head.value.T @ readout.T,
+                readout=readout,
+                values_see_positions=parameters.scored is None,
+            )
+        )
+    return views
+
+
+class Tables(NamedTuple):
+    """What a head does to every token at a block of places, for one query.
+
+    Attributes:
+        logits: scaled logit of (query token, key place, key token); one token in a positional-only head.
+        position_scores: class scores U W_V p of each place's added vector, None when nothing is added.
+    """
+
+    logits: Float[Array, "vocabulary place vocabulary"]
+    position_scores: Float[Array, "place vocabulary"] | None
+
+
+def tables(head: HeadView, scale: Scalar, query_position: Positions, key_positions: Positions) -> Tables:
+    """Tables for keys at ``key_positions`` and a query at ``query_position``; ``scale`` multiplies the logits."""
+    encoding, parameters = head.encoding, head.parameters
+    tokens, places = len(head.scored), len(key_positions)
+    query = head.scored @ parameters.query.T  # [token, width]
+    key = (head.scored @ parameters.key.T)[None]  # [place or 1, token, width]
     position_scores = None
-    added = encoding.embed(parameters.encoding, key_positions)
+    added = encoding.embed(head.embedding, key_positions)
     if added is not None:
         key = key + (added @ parameters.key.T)[:, None]
-        position_scores = added @ parameters.value.T @ parameters.readout.T
-        query_added = encoding.embed(parameters.encoding, query_position[None])
+        if head.values_see_positions:
+            position_scores = added @ parameters.value.T @ head.readout.T
+        query_added = encoding.embed(head.embedding, query_position[None])
         assert query_added is not None
         query = query + query_added @ parameters.query.T
-    content = Content(query[:, None, None], jnp.swapaxes(key, 0, 1)[None])  # [query token, key token, place, width]
-    query, key = encoding.rotate(parameters.head_encoding, query, key, query_position[None], key_positions[:, None])
-    query = query * (1.0 / (math.sqrt(width) * temperature))
-    key = jnp.broadcast_to(key, (len(key_positions), vocabulary, width))
-    logits = (query @ key.reshape(-1, width).T).reshape(vocabulary, len(key_positions), vocabulary)
-    bias = encoding.bias(parameters.head_encoding, query_position[None], key_positions, content)
-    if bias is not None:  # [query token, key token, 1, position], without the tokens where it does not depend on them
+    width = query.shape[-1]
+    by_token = jnp.broadcast_to(jnp.swapaxes(key, 0, 1), (tokens, places, width))
+    content = Content(query[:, None, None], by_token[None])  # [query token, key token, place, width]
+    query, key = encoding.rotate(parameters.encoding, query, key, query_position[None], key_positions[:, None])
+    query = query * (scale / math.sqrt(width))
+    key = jnp.broadcast_to(key, (places, tokens, width))
+    logits = (query @ key.reshape(-1, width).T).reshape(tokens, places, tokens)
+    bias = encoding.bias(parameters.encoding, query_position[None], key_positions, content)
+    if bias is not None:  # [query token, key token, 1, place], without the tokens where it does not depend on them
         bias = jnp.broadcast_to(bias, (1,) * (4 - bias.ndim) + bias.shape)[:, :, 0]
-        logits = logits + jnp.swapaxes(bias, 1, 2) / temperature
-    return Tables(logits, embedding @ parameters.value.T @ parameters.readout.T, position_scores)
+        logits = logits + jnp.swapaxes(bias, 1, 2) * scale
+    return Tables(logits, position_scores)
+
+
+def scored_tokens(head: HeadView, tokens: Int[Array, "..."]) -> Int[Array, "..."]:
+    """Which row of ``scored`` each token is: the token itself, or the one row that all share."""
+    return tokens if len(head.scored) == len(head.token_scores) else jnp.zeros_like(tokens)
 
 
 def class_scores(
-    table: Tables, weights: Float[Array, "position sequence"], tokens: Tokens
+    head: HeadView, table: Tables, weights: Float[Array, "place sequence"], tokens: Tokens
 ) -> Float[Array, "vocabulary sequence"]:
     """Sum of the attended values, read out: linear in ``weights``, which need not be normalized."""
-    by_token: Array = sum_by_token(weights, tokens, len(table.token_scores))  # pyright: ignore[reportAssignmentType]
-    scores = table.token_scores.T @ by_token
+    by_token: Array = sum_by_token(weights, tokens, len(head.token_scores))  # pyright: ignore[reportAssignmentType]
+    scores = head.token_scores.T @ by_token
     if table.position_scores is not None:
         scores = scores + table.position_scores.T @ weights
     return scores
 
 
-def forward(
-    parameters: HeadParameters, encoding: Encoding, temperature: Scalar, tokens: Tokens, length: Int[Array, ""]
-) -> Forward:
-    """The same function as :func:`farfield.models.head.forward`, by table lookup."""
-    positions = jnp.arange(tokens.shape[0])
-    query_position = length - 1
-    table = tables(parameters, encoding, temperature, query_position, positions)
-    logits = gather_logits(table.logits, tokens[query_position], tokens)
-    weights = masked_softmax(logits, positions < length)
-    return Forward(class_scores(table, weights, tokens), weights)
+def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows) -> Forward:
+    """The same function as the dense path of :class:`farfield.models.head.Head`, by table lookup."""
+    tokens, positions, length = inputs
+    heads = head_views(parameters, mechanism)
+    normalizer = mechanism.normalizer
+
+    def row(place: Int[Array, ""]) -> tuple[Array, Array]:
+        visible = attention.visible_keys(place[None], len(tokens), length)[0]
+        count = jnp.minimum(place + 1, length)
+        scores, weights = [], []
+        for head in heads:
+            scale = jnp.asarray(normalizer.scale(head.parameters.normalizer, count), tables_dtype(head))
+            table = tables(head, scale, positions[place], positions)
+            scored = scored_tokens(head, tokens)
+            logits = gather_logits(table.logits, scored[place], scored)
+            weights.append(normalizer.attend(logits, visible[:, None], count))
+            scores.append(class_scores(head, table, weights[-1], tokens))
+        return sum(scores[1:], start=scores[0]), jnp.stack(weights)
+
+    if rows == "last":
+        scores, weights = row(length - 1)
+        return Forward(scores[None], weights[:, None])
+    scores, weights = jax.vmap(row)(jnp.arange(len(tokens)))
+    return Forward(scores, jnp.swapaxes(weights, 0, 1))
+
+
+def tables_dtype(head: HeadView) -> Any:
+    """The type that logits are computed in."""
+    return head.scored.dtype
 
 
 def _flat_index(logits: Array, query_tokens: Array, tokens: Array) -> Array:

@@ -11,8 +11,8 @@ class Accuracy(NamedTuple):
     """Accuracy of one head at one length.
 
     Attributes:
-        value: share of sequences answered correctly.
-        low, high: Wilson 95% interval over sequences.
+        value: share of supervised rows answered correctly, over all sequences.
+        low, high: Wilson 95% interval over sequences, as rows of one sequence are not independent.
         chance: accuracy of guessing.
     """
 
@@ -22,6 +22,7 @@ class Accuracy(NamedTuple):
     chance: float
 
 
-def accuracy(correct: int, sequences: int, chance: float) -> Accuracy:
-    """Accuracy with its interval, from counts."""
-    return Accuracy(int(correct) / sequences, *wilson(int(correct), sequences), chance)
+def accuracy(correct: int, tested: int, sequences: int, chance: float) -> Accuracy:
+    """Accuracy with its interval, from counts of rows in so many sequences."""
+    value = int(correct) / int(tested)
+    return Accuracy(value, *wilson(round(value * sequences), sequences), chance)

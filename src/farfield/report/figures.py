@@ -21,6 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from farfield.errors import FarfieldError
 from farfield.probes.attention import relative_profiles
+from farfield.probes.encoding_profile import EncodingProfile
 from farfield.statistics import over_seeds
 from farfield.studies.results import CellResult
 
@@ -65,13 +66,16 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         ):
             axes.set(title=title, xlabel="length L", ylabel=label)
             _mark_training(axes, first.cell.longest)
-        left.axhline(first.accuracy[0].chance, color="0.35", dashes=(4, 3), linewidth=1)
-        _note(left, "chance", (first.lengths[-1], first.accuracy[0].chance), shift=(-2, -9))
+        chances = [right.chance for right in first.accuracy]
+        left.plot(first.lengths, chances, color="0.35", dashes=(4, 3), linewidth=1)
+        _note(left, "chance", (first.lengths[-1], chances[-1]), shift=(-2, -9))
         left.set_ylim(-0.08, 1.04)
         middle.set_ylim(0, 1.04)
-        right.axhline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _note(right, "target", (first.lengths[-1], first.target_offset), shift=(-2, -9))
+        targets = first.target_offsets
+        if targets is not None:
+            right.plot(first.lengths, targets, color="0.35", dashes=(4, 3), linewidth=1)
+            _note(right, "target", (first.lengths[-1], targets[-1]), shift=(-2, -9))
         _legend(figure, [left], results)
         return figure
 
@@ -98,8 +102,10 @@ def _profile_row(row: np.ndarray, name: str, cells: Sequence[CellResult]) -> Non
         _curve(absolute, index, "", np.arange(length), attention[:, index, :length], (0, 1), every)
     relative.set(title=f"{name}: by offset", xlabel="offset (key - query)", ylabel="mean attention", ylim=(0, 1.04))
     absolute.set(title=f"{name}: by position", xlabel="key position", ylabel="mean attention", ylim=(0, 1.04))
-    relative.axvline(cells[0].target_offset, color="0.35", dashes=(4, 3), linewidth=1)
-    _note(relative, "target", (cells[0].target_offset, 1.0), shift=(-4, -4))
+    target = cells[0].target_offset
+    if target is not None:
+        relative.axvline(target, color="0.35", dashes=(4, 3), linewidth=1)
+        _note(relative, "target", (target, 1.0), shift=(-4, -4))
     _mark_training(absolute, cell.longest - 1, "last trained position")
 
 
@@ -111,8 +117,9 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         rows = np.array([cell.carrier_logits for cell in cells])
         shown = first.offsets >= -20
         _curve(left, 0, "carrier-only profile", first.offsets[shown], rows[:, shown], None)
-        left.axvline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
-        _note(left, f"target {first.target_offset}", (first.target_offset, left.get_ylim()[0]), shift=(-4, 4))
+        if first.target_offset is not None:
+            left.axvline(first.target_offset, color="0.35", dashes=(4, 3), linewidth=1)
+            _note(left, f"target {first.target_offset}", (first.target_offset, left.get_ylim()[0]), shift=(-4, 4))
         left.set(title="Carrier-only profile", xlabel="offset (key - query)", ylabel="logit")
         heights = np.array([cell.peak_height for cell in cells])
         _curve(right, 0, "measured", first.lengths, heights, (0.0, 1.0))
@@ -124,6 +131,27 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
         _mark_training(right, first.cell.longest)
         _legend(figure, [right], {"": cells})
+        return figure
+
+
+def encoding_response(title: str, profile: EncodingProfile) -> Figure:
+    """An encoding's kernel, bias and added vectors by offset, one panel for each that there is."""
+    parts = {
+        "rotation": "Rotation: q·k of equal vectors / d",
+        "bias": "Bias, in logit units",
+        "added": "Added vectors: p·p' / d",
+    }
+    shown = [name for name in parts if getattr(profile, name) is not None] or ["rotation"]
+    with mpl.rc_context(STYLE):
+        figure = _figure(4.2 * len(shown) + 0.6, 3.2)
+        figure.suptitle(title, fontsize=10)
+        panels = np.atleast_1d(figure.subplots(1, len(shown)))
+        for axes, name in zip(panels, shown, strict=True):
+            values = getattr(profile, name)
+            values = np.zeros(len(profile.offsets)) if values is None else values
+            axes.plot(profile.offsets, values, color=COLOURS[0])
+            axes.axhline(0, color="0.35", linewidth=0.8)
+            axes.set(title=parts[name], xlabel="offset (key - query)")
         return figure
 
 
@@ -201,10 +229,12 @@ def _panels(columns: int, rows: int = 1, height: float = 2.8) -> tuple[Figure, n
 
 
 def _style(index: int) -> dict[str, Any]:
+    # A second round through the colours meets other dashes and markers: 49 curves all differ (seaborn issue 680).
+    turn = index // len(COLOURS)
     return {
         "color": COLOURS[index % len(COLOURS)],
-        "linestyle": DASHES[index % len(DASHES)],
-        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": DASHES[(index + turn) % len(DASHES)],
+        "marker": MARKERS[(index + 2 * turn) % len(MARKERS)],
     }
 
 

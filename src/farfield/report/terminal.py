@@ -9,7 +9,7 @@ from itertools import groupby
 from rich import box
 from rich.table import Table
 
-from farfield.api import TrainResult
+from farfield.api import Shown, TrainResult
 from farfield.papers.reproduce import Reproduction
 from farfield.papers.verdicts import Verdict
 from farfield.statistics import Estimate
@@ -69,27 +69,37 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     """Summary of one setting over its seeds."""
     cell = result.cells[0].cell
     n = len(result.cells)
+    chance = sorted(set(result.chance.values()))
+    rows = "tokens" if cell.task.rows == "all" else "accuracy"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("length", "", f"accuracy (chance {result.cells[0].accuracy[0].chance:.2f})", "peak height"):
+    guess = f"{chance[0]:.2f}" if len(chance) == 1 else f"{chance[0]:.2f}-{chance[-1]:.2f}"
+    columns = ["length", "", f"{rows} (chance {guess})"]
+    columns += ["whole sequences"] if cell.task.rows == "all" else []
+    columns += ["target selected", "mass on target"] if result.selected is not None else []
+    for name in (*columns, "peak height"):
         table.add_column(name)
     table.add_column("selected offset (seeds)")
     for length in result.lengths:
         offsets = result.selected_offset[length]
         counted = sorted({offset: offsets.count(offset) for offset in offsets}.items(), key=lambda pair: -pair[1])
         shown = ", ".join(f"{offset} ({count})" for offset, count in counted[:4])
+        values = [result.accuracy[length]]
+        values += [result.sequence_accuracy[length]] if cell.task.rows == "all" else []
+        if result.selected is not None and result.target_attention is not None:
+            values += [result.selected[length], result.target_attention[length]]
         table.add_row(
             str(length),
             "trained" if length <= cell.longest else "longer",
-            estimate(result.accuracy[length]),
-            estimate(result.peak[length]),
+            *(estimate(value) for value in [*values, result.peak[length]]),
             shown + (f", {len(counted) - 4} more" if len(counted) > 4 else ""),
         )
     yield table
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
+    yield from _notes(result)
     carrier = result.carrier
     peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
     fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
-    yield f"Carrier: {fractions} (1/d = {1 / cell.width:.3f}){peak}."
+    yield f"Carrier: {fractions} (1/d = {1 / cell.model.head_width:.3f}){peak}."
     distance = estimate(result.equivariance_error)
     nearest = min(result.lengths)
     yield f"Profiles of two lengths over the nearest {nearest} offsets, scaled to one, differ by at most {distance}."
@@ -101,6 +111,57 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     if result.diverged:
         yield f"Diverged (loss not finite), counted as they are: seeds {', '.join(map(str, result.diverged))}."
     yield f"{n} {'head' if n == 1 else 'heads'} in {result.seconds:.1f} s, compilation included."
+
+
+BAR = 40
+
+
+def profile_table(shown: Shown) -> Iterable[Table | str]:
+    """An encoding's kernel and bias at chosen offsets, each with a bar."""
+    profile = shown.profile
+    yield shown.title
+    length = len(profile.offsets)
+    chosen = [s for s in range(length) if s <= 8 or s & (s - 1) == 0 or s == length - 1]
+    nothing = True
+    for name, label in (("rotation", "rotation"), ("bias", "bias (logits)"), ("added", "added vectors")):
+        values = getattr(profile, name)
+        if values is None:
+            continue
+        nothing = False
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("offset", justify="right")
+        table.add_column(label, justify="right")
+        table.add_column(f"from {number(float(values.min()))} to {number(float(values.max()))}")
+        low, span = float(values.min()), float(values.max() - values.min()) or 1.0
+        for s in chosen:
+            filled = round(BAR * (float(values[s]) - low) / span) if math.isfinite(span) else 0
+            table.add_row(str(-s), f"{values[s]:.4f}", "█" * filled)
+        yield table
+    if nothing:
+        yield "It adds nothing, turns nothing and biases nothing: all offsets are alike."
+    if shown.kernel is not None:
+        kernel = shown.kernel
+        yield f"Kernel: g(1)/g(0) = {kernel.breadth:.4f}."
+        if kernel.realignment_at:
+            yield (
+                f"Past its first valley it rises again to {kernel.realignment:.4f} at offset -{kernel.realignment_at} "
+                f"(within {length} places)."
+            )
+    moves = "do not change" if shown.encoding.relative else "change"
+    yield f"Logits {moves} when all positions shift by the same amount."
+
+
+def _notes(result: TrainResult) -> Iterable[str]:
+    """What a reader must know of how the numbers came about, where it is not the plain case."""
+    cell = result.cells[0].cell
+    if len(cell.model.head_names) > 1:
+        names = sorted({head.head_name for head in result.cells})
+        yield f"Attention is that of the head that attends to its target most: {', '.join(names)}."
+    yield f"Logits were computed by the {cell.path} path."
+    seen = {length: share for length, share in result.overlap.items() if share > 0.01}
+    if seen:
+        parts = ", ".join(f"{share:.0%} at {length}" for length, share in seen.items())
+        yield f"Test sequences that training is expected to have seen: {parts}."
 
 
 def estimate(value: Estimate) -> str:

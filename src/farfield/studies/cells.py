@@ -1,4 +1,4 @@
-"""A cell: one trained head with its tests, as a frozen record with a content hash for its name."""
+"""A cell: one trained model with its tests, as a frozen record with a content hash for its name."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ import hashlib
 import json
 import math
 import operator
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
-from farfield.tasks import Task, tasks
-from farfield.training import FORWARD, Path, Shape
+from farfield.models import Model, models
+from farfield.models.base import Path
+from farfield.models.head import Head
+from farfield.normalizers import Normalizer, normalizers
+from farfield.normalizers.softmax import Softmax
+from farfield.positions import Regime, regimes
+from farfield.positions.shifted import Fixed
+from farfield.registry import Registry
+from farfield.tasks import Positional, Task, tasks
+from farfield.training import Shape
+
+HEAD, SOFTMAX, FIXED = Head(), Softmax(), Fixed()
 
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
-DATA_VERSION = 1
+DATA_VERSION = 2
 
 # Whole-number settings with the least and the most of each; the most keep a slip of the keyboard from filling memory.
 WHOLE = {
     "seed": (0, 2**32 - 1),
     "vocabulary": (2, 1024),
-    "width": (1, 4096),
     "shortest": (1, 4096),
     "longest": (1, 4096),
     "steps": (1, 10**7),
@@ -32,23 +41,38 @@ WHOLE = {
 }
 # Most entries of the lookup table of logits, vocabulary^2 for each training position: a gigabyte for four heads.
 MOST_LOGITS = 2**26
+# Most entries of attention weights, of all sequences and heads, that a step of the dense path may hold.
+MOST_WEIGHTS = 2**29
 LONGEST_TEST = 2**24
+# A test that does not stream holds whole rows of attention, and all of them where every row is supervised.
+LONGEST_TEST_AT_ONCE = 4096
+
+# The parts of a cell that are entries of a registry.
+PARTS: dict[str, Registry[Any]] = {
+    "encoding": encodings,
+    "task": tasks,
+    "model": models,
+    "normalizer": normalizers,
+    "positions": regimes,
+    "test_positions": regimes,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One head to train short and test long. The defaults are the paper's (arXiv 2607.18759, section 5).
+    """One model to train short and test long. The defaults are the paper's (arXiv 2607.18759, section 5).
 
     Attributes:
-        encoding, task: entries of their registries.
+        encoding, task, model, normalizer: entries of their registries.
+        positions: which integers the tokens are given in training.
+        test_positions: the same in tests; None for those of training.
         seed: of weights, batches and test sequences alike.
         vocabulary: number of tokens.
-        width: model and head dimension d.
-        temperature: divides the attention logits, in training and in tests.
         shortest, longest: training lengths, drawn uniformly once a step.
         steps, batch, learning_rate: of Adam.
         weight_decay: coupled L2 on the encoding's own parameters.
-        path: ``lookup``, or ``dense`` for the slow reference.
+        path: how logits are computed: ``lookup``, the slow reference ``dense``, or ``auto`` for the lookup
+            wherever it is exact; a resolved cell says which.
         lengths: test lengths.
         sequences: test sequences a length.
     """
@@ -56,16 +80,18 @@ class Cell:
     encoding: Encoding
     task: Task
     seed: int = 0
+    model: Model = HEAD
+    normalizer: Normalizer = SOFTMAX
+    positions: Regime = FIXED
+    test_positions: Regime | None = None
     vocabulary: int = 20
-    width: int = 64
-    temperature: float = 1.0
     shortest: int = 8
     longest: int = 16
     steps: int = 4000
     batch: int = 256
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    path: Path = "lookup"
+    path: Path | Literal["auto"] = "auto"
     lengths: tuple[int, ...] = (12, 16, 20, 24, 32, 40, 48)
     sequences: int = 4096
 
@@ -75,78 +101,145 @@ class Cell:
         Raises:
             FarfieldError: naming the setting, the reason and the mend.
         """
-        whole = {name: _whole(name, getattr(self, name)) for name in WHOLE}
-        for name, value in whole.items():
-            least, most = WHOLE[name]
-            if not least <= value <= most:
-                raise FarfieldError(f"{name} = {value} must be a whole number from {least} to {most}")
-        lengths = tuple(sorted(_whole("test length", length) for length in self.lengths))
-        encoding, task = encodings.normalized(self.encoding), tasks.normalized(self.task)
-        # One spelling of each number, so that 1 and 1.0 are the same cell.
-        real = {name: _real(name, getattr(self, name)) for name in ("temperature", "learning_rate", "weight_decay")}
-        for name, value in real.items():
-            if value == 0 and name != "weight_decay":
-                raise FarfieldError(f"{name} = {getattr(self, name)} must be a positive number")
-        if self.shortest > self.longest:
-            raise FarfieldError(f"training lengths {self.shortest}:{self.longest}: the shortest must come first")
-        if self.path not in FORWARD:
-            raise unknown("path", self.path, FORWARD)
-        if self.path == "lookup" and self.vocabulary**2 * self.longest > MOST_LOGITS:
-            raise FarfieldError(
-                f"vocabulary = {self.vocabulary} with lengths up to {self.longest} needs too large a lookup table: "
-                "use the dense path, fewer tokens or shorter training lengths"
-            )
-        if not lengths or lengths[0] < 1:
-            raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
-        if len(set(lengths)) < len(lengths):
-            raise FarfieldError(f"test lengths {list(lengths)} name a length twice")
-        if lengths[-1] > LONGEST_TEST:
-            raise FarfieldError(f"test length {lengths[-1]} is longer than {LONGEST_TEST}, the most that is allowed")
-        task.check(whole["vocabulary"], min(whole["shortest"], lengths[0]))
-        reach = max(whole["longest"], lengths[-1])
-        encoding.check(whole["width"], reach)
-        return dataclasses.replace(
-            self, encoding=encoding.resolved(whole["longest"], reach), task=task, lengths=lengths, **whole, **real
+        given = self if self.test_positions is not None else dataclasses.replace(self, test_positions=self.positions)
+        parts = {name: registry.normalized(getattr(given, name)) for name, registry in PARTS.items()}
+        checked = dataclasses.replace(given, **parts, **_numbers(self), lengths=_test_lengths(self.lengths))
+        checked = checked._with_lengths_filled_in()
+        checked._check_parts()
+        return dataclasses.replace(checked, path=checked._chosen_path())
+
+    def _with_lengths_filled_in(self) -> Cell:
+        """The same with settings that depend on training and test lengths written out."""
+        assert self.test_positions is not None
+        trained, longest = self.longest, max(self.lengths)
+        self.model.check()
+        self.task.check(self.vocabulary, min(self.shortest, self.lengths[0]), max(trained, longest))
+        filled = dataclasses.replace(
+            self,
+            positions=self.positions.resolved(trained, trained),
+            test_positions=self.test_positions.resolved(trained, longest),
+            normalizer=self.normalizer.resolved(trained),
         )
+        assert filled.test_positions is not None
+        for regime, reach in ((filled.positions, trained), (filled.test_positions, longest)):
+            regime.check(reach, trained, self.task, self.encoding)
+        return dataclasses.replace(filled, encoding=self.encoding.resolved(trained, filled.largest_position))
+
+    @property
+    def largest_position(self) -> int:
+        """One more than the largest position that training or tests can meet."""
+        return max(self._largest_in_training, self._largest_in_tests)
+
+    @property
+    def _largest_in_training(self) -> int:
+        return self.positions.largest(self.longest, self.longest, self.task)
+
+    @property
+    def _largest_in_tests(self) -> int:
+        assert self.test_positions is not None
+        return self.test_positions.largest(max(self.lengths), self.longest, self.task)
+
+    def _check_parts(self) -> None:
+        """Refuse parts that do not fit each other."""
+        self.normalizer.check()
+        adds_vector = type(self.encoding).embed is not Encoding.embed
+        self.encoding.check(self.model.width if adds_vector else self.model.head_width, self.largest_position)
+        if not self.streams and self.lengths[-1] > LONGEST_TEST_AT_ONCE:
+            raise FarfieldError(
+                f"test length {self.lengths[-1]}: task {tasks.name_of(self.task)} with model "
+                f"{models.name_of(self.model)} is tested with whole rows of attention in memory: at most "
+                f"{LONGEST_TEST_AT_ONCE} positions; a task with positional targets on a head has no such limit"
+            )
+
+    @property
+    def streams(self) -> bool:
+        """Whether tests go through the keys in blocks: exact for a head whose task has positional targets."""
+        return isinstance(self.task, Positional) and self.model.lookup_obstacle(self.encoding) is None
+
+    def _chosen_path(self) -> Path:
+        if self.path not in ("auto", *get_args(Path)):
+            raise unknown("path", self.path, ("auto", *get_args(Path)))
+        obstacle = self.model.lookup_obstacle(self.encoding)
+        if obstacle is None and self.vocabulary**2 * self.longest > MOST_LOGITS:
+            obstacle = (
+                f"vocabulary = {self.vocabulary} with lengths up to {self.longest} needs too large a lookup table: "
+                "fewer tokens or shorter training lengths would fit"
+            )
+        if self.path == "lookup" and obstacle is not None:
+            raise FarfieldError(f"the lookup path is not possible: {obstacle}; use the dense path or auto")
+        chosen: Path = "lookup" if self.path == "auto" and obstacle is None else "dense"
+        chosen = chosen if self.path == "auto" else self.path  # pyright: ignore[reportAssignmentType]
+        rows = self.longest if self.task.rows == "all" else 1
+        weights = self.batch * self.longest * rows * len(self.model.head_names)
+        if weights > MOST_WEIGHTS:
+            raise FarfieldError(
+                f"batch = {self.batch} with lengths up to {self.longest} holds {weights:.1e} attention weights a step, "
+                f"more than {MOST_WEIGHTS:.1e}: make one of them smaller"
+            )
+        return chosen
 
     @property
     def shape(self) -> Shape:
         """What decides the training program that this cell compiles to."""
+        assert self.path != "auto", "a cell is resolved before it runs"
         return Shape(
+            model=self.model,
             vocabulary=self.vocabulary,
-            width=self.width,
             longest=self.longest,
             batch=self.batch,
             steps=self.steps,
             path=self.path,
+            largest=self._largest_in_training,
         )
 
     def config(self) -> dict[str, Any]:
         """JSON-able configuration; :meth:`from_config` is the inverse."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return plain | {
-            "encoding": encodings.config(self.encoding),
-            "task": tasks.config(self.task),
-            "lengths": list(self.lengths),
+        parts = {
+            name: None if plain[name] is None else registry.config(plain[name]) for name, registry in PARTS.items()
         }
+        return plain | parts | {"lengths": list(self.lengths)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Cell:
         """Rebuild a cell from :meth:`config`'s result."""
-        return cls(
-            **config
-            | {
-                "encoding": encodings.from_config(config["encoding"]),
-                "task": tasks.from_config(config["task"]),
-                "lengths": tuple(config["lengths"]),
-            }
-        )
+        parts = {
+            name: None if config[name] is None else registry.from_config(config[name])
+            for name, registry in PARTS.items()
+        }
+        return cls(**config | parts | {"lengths": tuple(config["lengths"])})
 
     @property
     def identity(self) -> str:
         """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
         content = json.dumps({"data_version": DATA_VERSION, **self.config()}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _numbers(cell: Cell) -> dict[str, Any]:
+    """Every number of a cell in one spelling, so that 1 and 1.0 are the same cell, and within its limits."""
+    whole = {name: _whole(name, getattr(cell, name)) for name in WHOLE}
+    for name, value in whole.items():
+        least, most = WHOLE[name]
+        if not least <= value <= most:
+            raise FarfieldError(f"{name} = {value} must be a whole number from {least} to {most}")
+    real = {name: _real(name, getattr(cell, name)) for name in ("learning_rate", "weight_decay")}
+    if real["learning_rate"] == 0:
+        raise FarfieldError(f"learning_rate = {cell.learning_rate} must be a positive number")
+    if whole["shortest"] > whole["longest"]:
+        raise FarfieldError(f"training lengths {whole['shortest']}:{whole['longest']}: the shortest must come first")
+    return whole | real
+
+
+def _test_lengths(given: Any) -> tuple[int, ...]:
+    lengths = tuple(sorted(_whole("test length", length) for length in given))
+    if not lengths or lengths[0] < 1:
+        raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
+    if len(set(lengths)) < len(lengths):
+        raise FarfieldError(f"test lengths {list(lengths)} name a length twice")
+    if lengths[-1] > LONGEST_TEST:
+        raise FarfieldError(f"test length {lengths[-1]} is longer than {LONGEST_TEST}, the most that is allowed")
+    return lengths
 
 
 def _whole(name: str, value: Any) -> int:

@@ -13,13 +13,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield import evaluation
-from farfield.encodings.rope import Rope, frequencies
-from farfield.models import head
-from farfield.models.head import HeadParameters
+from farfield.encodings.rope import Rotary
+from farfield.models import Inputs, Mechanism, Model, Observed
+from farfield.models.head import Head
 from farfield.probes import attention, dilution, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
+from farfield.random import Purpose, key_for
 from farfield.studies.cells import Cell
+from farfield.tasks import Positional
+from farfield.tasks.base import overlap
 from farfield.training import Knobs
 
 
@@ -33,23 +36,28 @@ class Measurement(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CellResult:
-    """One trained head and its tests.
+    """One trained model and its tests.
 
     Attributes:
         cell: what was run, resolved.
         parameters: trained weights.
         losses: training loss of every step, in nats.
-        correct: test sequences answered correctly, a length.
-        mean_attention: attention by absolute key position, averaged over sequences, zero past each length.
-        target_attention: mean weight of the target key, a length.
+        correct, tested: supervised rows answered correctly, and all of them, a length.
+        correct_sequences: sequences with every supervised row right, a length.
+        head_attention: attention of the last row by key place, averaged over sequences, zero past each length.
+        head_target_attention: mean weight of the target key, NaN for a task without one.
+        head_selected: share of rows where the target key has the largest weight, alone.
     """
 
     cell: Cell
-    parameters: HeadParameters
+    parameters: Any
     losses: Float[np.ndarray, " step"]
     correct: Int[np.ndarray, " length"]
-    mean_attention: Float[np.ndarray, "length position"]
-    target_attention: Float[np.ndarray, " length"]
+    tested: Int[np.ndarray, " length"]
+    correct_sequences: Int[np.ndarray, " length"]
+    head_attention: Float[np.ndarray, "length head position"]
+    head_target_attention: Float[np.ndarray, "length head"]
+    head_selected: Float[np.ndarray, "length head"]
 
     @property
     def lengths(self) -> Int[np.ndarray, " length"]:
@@ -61,19 +69,78 @@ class CellResult:
         """Whether training ended in a loss that is not a number."""
         return not bool(np.isfinite(self.losses[-1]))
 
+    @cached_property
+    def head(self) -> int:
+        """The head that the probes of one head look at: the one that gives its target most within the trained range.
+
+        Where the task has no single target, the one whose mean attention has the highest peak there.
+        """
+        trained = self.lengths <= self.cell.longest
+        near = trained if trained.any() else np.arange(len(self.lengths)) == 0
+        mass = self.head_target_attention[near].mean(axis=0)
+        if not np.isfinite(mass).all():
+            mass = self.head_attention[near].max(axis=-1).mean(axis=0)
+        return int(np.argmax(mass))
+
     @property
-    def target_offset(self) -> int:
-        """The task's offset key - query, for a query far enough in."""
-        query = self.cell.longest - 1
-        return int(self.cell.task.target(jnp.asarray(query))) - query
+    def head_name(self) -> str:
+        """Layer and number of :attr:`head`."""
+        return self.cell.model.head_names[self.head]
+
+    @property
+    def mean_attention(self) -> Float[np.ndarray, "length position"]:
+        """Mean attention of :attr:`head`."""
+        return self.head_attention[:, self.head]
+
+    @property
+    def target_attention(self) -> Float[np.ndarray, " length"]:
+        """Mean weight that :attr:`head` gives the target."""
+        return self.head_target_attention[:, self.head]
+
+    @property
+    def selected(self) -> Float[np.ndarray, " length"]:
+        """Share of rows where :attr:`head` selects the target."""
+        return self.head_selected[:, self.head]
+
+    @property
+    def target_offset(self) -> int | None:
+        """The task's offset key - query, where it is the same for every query, else None."""
+        if not isinstance(self.cell.task, Positional):
+            return None
+        queries = np.arange(self.cell.shortest - 1, max(self.cell.longest, *self.cell.lengths))
+        offsets = set((np.asarray(self.cell.task.target(jnp.asarray(queries))) - queries).tolist())
+        return offsets.pop() if len(offsets) == 1 else None
+
+    @property
+    def target_offsets(self) -> Int[np.ndarray, " length"] | None:
+        """The task's offset key - query at the end of each test length; None without positional targets."""
+        if not isinstance(self.cell.task, Positional):
+            return None
+        queries = self.lengths - 1
+        return np.asarray(self.cell.task.target(jnp.asarray(queries))) - queries
 
     @cached_property
     def accuracy(self) -> list[Accuracy]:
-        """Accuracy at each length."""
+        """Share of supervised rows (tokens) answered correctly, at each length."""
         cell = self.cell
         return [
-            accuracy(count, cell.sequences, cell.task.chance(cell.vocabulary, length))
-            for count, length in zip(self.correct, cell.lengths, strict=True)
+            accuracy(right, of, cell.sequences, cell.task.chance(cell.vocabulary, length))
+            for right, of, length in zip(self.correct, self.tested, cell.lengths, strict=True)
+        ]
+
+    @cached_property
+    def sequence_accuracy(self) -> Float[np.ndarray, " length"]:
+        """Share of sequences with every supervised row right; equal to the accuracy where only one row counts."""
+        return self.correct_sequences / self.cell.sequences
+
+    @cached_property
+    def overlap(self) -> list[float]:
+        """Expected share of test sequences that training has seen, at each length; 0 outside the trained range."""
+        cell = self.cell
+        draws = round(cell.steps * cell.batch / (cell.longest - cell.shortest + 1))
+        return [
+            overlap(cell.task, cell.vocabulary, length, draws) if cell.shortest <= length <= cell.longest else 0.0
+            for length in cell.lengths
         ]
 
     @cached_property
@@ -98,25 +165,46 @@ class CellResult:
 
     @cached_property
     def carrier(self) -> Carrier:
-        """Carrier of the projections of every token (at every trained position, where the encoding adds one)."""
-        inputs = np.asarray(self.parameters.embedding)
+        """Carrier of :attr:`head`'s queries and keys before rotation.
+
+        Of a one-layer head: exact, over every token (at every trained position, where the encoding adds a
+        vector). Of a transformer: over the observed sequences of the longest training length.
+        """
+        queries, keys = self._projections()
+        theta, encoding, width = None, self.cell.encoding, self.cell.model.head_width
+        if isinstance(encoding, Rotary):
+            theta = np.asarray(encoding.frequencies(width), np.float64)
+            order = encoding.order(width)
+            queries, keys = queries[:, order], keys[:, order]
+        return carrier(queries, keys, self.offsets, self.cell.longest - 1, self.target_offset, theta)
+
+    def _projections(self) -> tuple[np.ndarray, np.ndarray]:
+        if not isinstance(self.cell.model, Head):
+            inside = self.observe(self.cell.longest)[self.head_name]
+            width = inside.query.shape[-1]
+            return inside.query.reshape(-1, width), inside.key.reshape(-1, width)
+        scored = self.parameters.scored
+        inputs = np.asarray(self.parameters.embedding if scored is None else scored)
         added = self.cell.encoding.embed(self.parameters.encoding, jnp.arange(self.cell.longest))
         if added is not None:
             inputs = (inputs + np.asarray(added)[:, None]).reshape(-1, inputs.shape[-1])
-        queries, keys = inputs @ self.parameters.query.T, inputs @ self.parameters.key.T
-        theta = None
-        if isinstance(self.cell.encoding, Rope):
-            theta = np.asarray(frequencies(self.cell.width, np.float64(self.cell.encoding.base)), np.float64)
-            if self.cell.encoding.layout == "interleaved":
-                order = np.concatenate([np.arange(0, self.cell.width, 2), np.arange(1, self.cell.width, 2)])
-                queries, keys = queries[:, order], keys[:, order]
-        return carrier(queries, keys, self.offsets, self.cell.longest - 1, self.target_offset, theta)
+        head = self.parameters.attention.head(self.head)
+        return inputs @ np.asarray(head.query).T, inputs @ np.asarray(head.key).T
+
+    def observe(self, length: int, sequences: int = 256) -> dict[str, Observed]:
+        """Queries, keys, logits and weights of every layer's heads, by name, on fresh sequences of one length."""
+        return observe(self.cell, self.parameters, length, sequences)
 
     @cached_property
-    def mean_logits(self) -> Float[np.ndarray, " offset"]:
-        """Mean logit by offset, exact over uniform tokens, for a query at the end of the longest test."""
+    def mean_logits(self) -> Float[np.ndarray, " offset"] | None:
+        """Mean logit by offset, exact over uniform tokens, for a query at the end of the longest test.
+
+        None where logits do not belong to pairs of tokens (a transformer, a context-dependent encoding).
+        """
+        if self.cell.model.lookup_obstacle(self.cell.encoding) is not None:
+            return None
         positions = jnp.arange(int(self.lengths.max()))
-        return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions[-1], positions))
+        return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions[-1], positions, self.head))
 
     @cached_property
     def equivariance_error(self) -> float:
@@ -125,18 +213,31 @@ class CellResult:
 
     @property
     def carrier_logits(self) -> Float[np.ndarray, " offset"] | None:
-        """Carrier-only profile in logit units, as it would enter the softmax; None without rotation."""
-        profile = self.carrier.profile
-        return None if profile is None else profile / (np.sqrt(self.cell.width) * self.cell.temperature)
+        """Carrier-only profile in logit units, as it would enter the normalizer.
+
+        None where the carrier alone does not give it: no rotation, one that depends on the length or changes
+        sizes as well, or layers before this one.
+        """
+        encoding, width = self.cell.encoding, self.cell.model.head_width
+        if not isinstance(encoding, Rotary) or encoding.reads_length or not isinstance(self.cell.model, Head):
+            return None
+        profile, place = self.carrier.profile, jnp.arange(1)
+        if profile is None or encoding.magnitudes(place, place, width, jnp.float32) is not None:
+            return None
+        head = self.parameters.attention.head(self.head)
+        scale = float(self.cell.normalizer.scale(head.normalizer, jnp.asarray(int(self.lengths.max()))))
+        return profile * float(encoding.gain(jnp.float32)) ** 2 * scale / np.sqrt(width)
 
     @cached_property
-    def margin(self) -> float:
-        """mu of Corollary 2 over the carrier-only profile, in logit units.
+    def margin(self) -> float | None:
+        """mu of Corollary 2 over the carrier-only profile, in logit units; None without a fixed target offset.
 
         The carrier-only profile includes offset 0 through the mean vectors alone, without the content
         covariance of the query with itself; where the encoding does not rotate, the mean logits are used.
         """
         profile = self.mean_logits if self.carrier_logits is None else self.carrier_logits
+        if profile is None or self.target_offset is None:
+            return None
         return dilution.margin(profile, self.offsets, self.target_offset)
 
     @cached_property
@@ -154,13 +255,18 @@ class CellResult:
             yield Measurement("accuracy", length, right.value)
             yield Measurement("accuracy_low", length, right.low)
             yield Measurement("accuracy_high", length, right.high)
+            yield Measurement("chance", length, right.chance)
+            yield Measurement("sequence_accuracy", length, float(self.sequence_accuracy[index]))
+            yield Measurement("overlap", length, self.overlap[index])
             yield Measurement("peak_height", length, float(self.peak_height[index]))
-            yield Measurement("target_attention", length, float(self.target_attention[index]))
             yield Measurement("selected_offset", length, int(self.selected_offset[index]))
             yield Measurement("selected_offset_without_first", length, int(selected_beyond_first[index]))
             yield Measurement("pin", length, int(pins[index]))
+            if np.isfinite(self.target_attention[index]):
+                yield Measurement("target_attention", length, float(self.target_attention[index]))
+                yield Measurement("selected", length, float(self.selected[index]))
         single: dict[str, Any] = {
-            "chance": self.accuracy[0].chance,
+            "head": self.head,
             "final_loss": self.losses[-1],
             "equivariance_error": self.equivariance_error,
             "absolute_error": attention.absolute_error(self.mean_attention, self.lengths),
@@ -175,26 +281,59 @@ class CellResult:
                 yield Measurement(probe, None, float(value))
 
 
-_mean_logits = jax.jit(evaluation.mean_logits)
+_mean_logits = jax.jit(evaluation.mean_logits, static_argnames="head")
 
 
 def knobs_of(cell: Cell) -> Knobs:
-    """The traced values of a cell."""
+    """The traced values of a resolved cell."""
+    assert cell.test_positions is not None
     return jax.tree.map(
         jnp.asarray,
         Knobs(
             seed=jnp.uint32(cell.seed),
             encoding=cell.encoding,
             task=cell.task,
+            normalizer=cell.normalizer,
+            positions=cell.positions,
+            test_positions=cell.test_positions,
             shortest=jnp.int32(cell.shortest),
-            temperature=jnp.float32(cell.temperature),
             learning_rate=jnp.float32(cell.learning_rate),
             weight_decay=jnp.float32(cell.weight_decay),
         ),
     )
 
 
-ARRAYS = ("losses", "correct", "mean_attention", "target_attention")
+def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
+    """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
+    assert cell.test_positions is not None
+    cell.task.check(cell.vocabulary, length)
+    cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
+    reach = cell.test_positions.largest(length, cell.longest, cell.task)
+    cell.encoding.check(cell.model.head_width, reach)
+    inside = _observe(cell.model, sequences, length, cell.vocabulary, cell.longest, parameters, knobs_of(cell))
+    return dict(zip(cell.model.head_names, jax.tree.map(np.asarray, inside), strict=True))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _observe(
+    model: Model, sequences: int, length: int, vocabulary: int, trained: int, parameters: Any, knobs: Knobs
+) -> list[Observed]:
+    tokens, positions = (jax.random.fold_in(key_for(knobs.seed, Purpose.OBSERVE, length), part) for part in (0, 1))
+    places = jnp.asarray(length)
+    batch = knobs.task.draw(tokens, places, length, sequences, vocabulary)
+    given = knobs.test_positions.positions(positions, places, length, trained, knobs.task)
+    return model.observe(parameters, knobs.mechanism, Inputs(batch.tokens, given, places), "all")
+
+
+ARRAYS = (
+    "losses",
+    "correct",
+    "tested",
+    "correct_sequences",
+    "head_attention",
+    "head_target_attention",
+    "head_selected",
+)
 
 
 def to_arrays(result: CellResult) -> dict[str, np.ndarray]:
@@ -206,7 +345,8 @@ def to_arrays(result: CellResult) -> dict[str, np.ndarray]:
 
 def from_arrays(cell: Cell, arrays: dict[str, np.ndarray]) -> CellResult:
     """The inverse of :func:`to_arrays`; KeyError if an array is missing."""
-    initialize = partial(head.initialize, encoding=cell.encoding, vocabulary=cell.vocabulary, width=cell.width)
+    mechanism = Mechanism(cell.encoding, cell.normalizer)
+    initialize = partial(cell.model.initialize, mechanism=mechanism, vocabulary=cell.vocabulary)
     template = jax.eval_shape(initialize, jax.random.key(0))
     paths, structure = jax.tree_util.tree_flatten_with_path(template)
     leaves = [arrays[f"parameters{jax.tree_util.keystr(path)}"] for path, _ in paths]

@@ -1,6 +1,6 @@
 """Run cells: those of equal shape share one compiled program and train together, four at a time a core.
 
-On a CPU a chunk of ``LANES`` cells is one array axis of one single-threaded program, and one Python thread a
+On a CPU a chunk of small heads is one array axis of one single-threaded program, and one Python thread a
 core runs chunks, since compiled programs release Python's lock: measured on two cores, 0.065 ms a step and head,
 against 0.074 with the cells of a chunk one after another. A chunk always has the same number of lanes (the last
 is filled up by repeating a cell), so a result never depends on what it was trained beside.
@@ -21,11 +21,9 @@ import numpy as np
 from farfield import evaluation, training
 from farfield.errors import FarfieldError
 from farfield.evaluation import EvaluationShape
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.studies.results import CellResult, knobs_of
 from farfield.studies.store import Store
-
-LANES = 4
 
 # Counted at tracing, so that a test can assert one compilation a shape.
 TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
@@ -107,22 +105,34 @@ def run(
 
 
 def chunks(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Split cells into groups of one program, and those into chunks of at most ``LANES``."""
+    """Split cells into groups of one program, and those into chunks of at most the model's ``lanes``."""
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(program_key(cell), []).append(cell)
-    return [group[start : start + LANES] for group in groups.values() for start in range(0, len(group), LANES)]
+    return [
+        group[start : start + group[0].model.lanes]
+        for group in groups.values()
+        for start in range(0, len(group), group[0].model.lanes)
+    ]
 
 
 def program_key(cell: Cell) -> Any:
     """What two cells must share to run in one program: shapes, and the kind of encoding and task."""
-    structure = jax.tree.structure((cell.encoding, cell.task))
+    structure = jax.tree.structure([getattr(cell, part) for part in PARTS])
     return cell.shape, evaluation_shape(cell), len(cell.lengths), structure
 
 
 def evaluation_shape(cell: Cell) -> EvaluationShape:
     """What decides the evaluation program of a cell."""
-    return EvaluationShape(vocabulary=cell.vocabulary, sequences=cell.sequences, longest=max(cell.lengths))
+    return EvaluationShape(
+        model=cell.model,
+        vocabulary=cell.vocabulary,
+        sequences=cell.sequences,
+        longest=max(cell.lengths),
+        trained=cell.longest,
+        streams=cell.streams,
+        path=cell.shape.path,
+    )
 
 
 def _run_chunks(chunks: list[list[Cell]], workers: int, keep: Callable[[CellResult], None]) -> None:
@@ -148,16 +158,16 @@ def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
         if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
             raise
         raise FarfieldError(
-            f"out of memory with width {chunk[0].width}, batch {chunk[0].batch}, sequences {chunk[0].sequences} and "
-            f"lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: make one of them smaller, or --workers 1"
+            f"out of memory with width {chunk[0].model.width}, batch {chunk[0].batch}, "
+            f"sequences {chunk[0].sequences} and lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: make one of them smaller, or --workers 1"
         ) from None
     for result in results:
         keep(result)
 
 
 def run_chunk(chunk: list[Cell]) -> list[CellResult]:
-    """Train and test up to ``LANES`` cells of one program, side by side."""
-    lanes = chunk + [chunk[-1]] * (LANES - len(chunk))
+    """Train and test up to ``lanes`` cells of one program, side by side."""
+    lanes = chunk + [chunk[-1]] * (chunk[0].model.lanes - len(chunk))
     knobs = jax.tree.map(lambda *values: jnp.stack(values), *map(knobs_of, lanes))
     lengths = jnp.array([cell.lengths for cell in lanes], jnp.int32)
     train, test = programs(chunk[0])
@@ -170,8 +180,11 @@ def run_chunk(chunk: list[Cell]) -> list[CellResult]:
             parameters=jax.tree.map(lambda leaf, lane=lane: leaf[lane], parameters),
             losses=losses[lane],
             correct=tests.correct[lane],
-            mean_attention=tests.mean_attention[lane],
-            target_attention=tests.target_attention[lane],
+            tested=tests.tested[lane],
+            correct_sequences=tests.correct_sequences[lane],
+            head_attention=tests.mean_attention[lane],
+            head_target_attention=tests.target_attention[lane],
+            head_selected=tests.selected[lane],
         )
         for lane, cell in enumerate(chunk)
     ]
@@ -198,7 +211,7 @@ def programs(cell: Cell) -> Programs:
 
 
 def _compile(cell: Cell) -> Programs:
-    shape, tests = cell.shape, evaluation_shape(cell)
+    shape, tests, lanes = cell.shape, evaluation_shape(cell), cell.model.lanes
 
     def train(knobs):
         TRACES["train"] += 1
@@ -208,8 +221,8 @@ def _compile(cell: Cell) -> Programs:
         TRACES["evaluate"] += 1
         return jax.lax.map(lambda lane: evaluation.evaluate(tests, *lane), (parameters, knobs, lengths))
 
-    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((LANES, *value.shape), value.dtype), knobs_of(cell))
-    lengths = jax.ShapeDtypeStruct((LANES, len(cell.lengths)), jnp.int32)
+    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((lanes, *value.shape), value.dtype), knobs_of(cell))
+    lengths = jax.ShapeDtypeStruct((lanes, len(cell.lengths)), jnp.int32)
     options = compiler_options()
     train_lanes = jax.jit(jax.vmap(train))
     compiled_train = train_lanes.lower(knobs).compile(compiler_options=options)

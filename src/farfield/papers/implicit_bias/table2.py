@@ -40,7 +40,7 @@ def compare(results: Results) -> list[Comparison]:
         comparisons.append(
             Comparison(f"{name} share of lengths selecting -K", 1.0, EXACT, share_on_target(cells), VALIDATION)
         )
-    width = next(iter(results.values()))[0].cell.width
+    width = next(iter(results.values()))[0].cell.model.width
     comparisons.append(Comparison("baseline 1/d", PUBLISHED["table2"]["baseline"], 0.001, [1 / width], 0))
     return comparisons
 

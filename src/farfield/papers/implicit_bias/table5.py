@@ -30,7 +30,7 @@ def compare(results: Results) -> list[Comparison]:
     for row in PUBLISHED["table5"]["rows"]:
         name = f"base={row['base']:g}"
         cells = results[name]
-        shape = shape_of(row["base"], cells[0].cell.width)
+        shape = shape_of(row["base"], cells[0].cell.model.width)
         last = cells[0].cell.lengths.index(48)
         middle = cells[0].cell.lengths.index(32)
         comparisons += [

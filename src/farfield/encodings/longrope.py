@@ -1,0 +1,85 @@
+"""LongRoPE: one divisor a pair, found by search, and given here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from farfield.encodings.base import encodings
+from farfield.encodings.rotary import frequencies, precision
+from farfield.encodings.scaled_rope import TRAINED, ExtendedRope
+from farfield.errors import FarfieldError
+from farfield.registry import traced
+
+COMPUTED = 0.0
+
+
+@encodings.register("longrope")
+@dataclass(frozen=True)
+class LongRope(ExtendedRope):
+    """theta_i / short_factor[i] up to M = original_length in use, theta_i / long_factor[i] past it.
+
+    Rotated queries and keys are multiplied by the attention factor a, at every length, so logits by a**2. The
+    length in use is the largest query position given + 1, found anew at every call.
+
+    Logits change only with the offset on either side of the switch; across it they change, so it is not a
+    relative encoding.
+    Source: Ding et al., arXiv 2402.13753, section 3; a as in the released Phi-3 models.
+
+    Attributes:
+        factor: s, how many times longer than M the context may become.
+        original_length: M; 0 for the longest training length.
+        short_factor, long_factor: one divisor a pair, d/2 of them. None given stands for 1 in every pair, and
+            for ``factor`` in every pair (position interpolation).
+        attention_factor: a; 0 for sqrt(1 + ln(s) / ln(M)).
+        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+    """
+
+    relative = False
+    reads_length = True
+
+    factor: float = traced(4.0)
+    original_length: int = TRAINED
+    short_factor: tuple[float, ...] = ()
+    long_factor: tuple[float, ...] = ()
+    attention_factor: float = COMPUTED
+    base: float = traced(10000.0)
+    layout: str = "half"
+
+    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
+        dtype = precision(dtype)
+        theta = frequencies(width, jnp.asarray(self.base, dtype))
+        short = jnp.asarray(self.short_factor or (1.0,) * len(theta), dtype)
+        if length is None:
+            return theta / short
+        long = jnp.asarray(self.long_factor, dtype) if self.long_factor else jnp.full_like(theta, self.factor)
+        return theta / jnp.where(length > self.original_length, long, short)
+
+    def gain(self, dtype: Any) -> Any:
+        if self.attention_factor != COMPUTED:
+            return self.attention_factor
+        return jnp.sqrt(1 + jnp.log(jnp.asarray(self.factor, dtype)) / math.log(self.original_length))
+
+    def check(self, width: int, longest: int) -> None:
+        super().check(width, longest)
+        for name in ("short_factor", "long_factor"):
+            factors = getattr(self, name)
+            if factors and len(factors) != width // 2:
+                raise FarfieldError(
+                    f"longrope:{name} has {len(factors)} numbers for the {width // 2} pairs of d = {width}: "
+                    "give one a pair"
+                )
+            if not all(0 < factor < math.inf for factor in factors):
+                raise FarfieldError(f"longrope:{name} must be positive numbers: got {list(factors)}")
+        if not 0 <= self.attention_factor < math.inf:
+            raise FarfieldError(
+                f"longrope:attention_factor={self.attention_factor:g} must be positive, or 0 to compute it"
+            )
+        if self.original_length < 2 and self.attention_factor == COMPUTED:
+            raise FarfieldError(
+                "longrope:original_length=1 has no logarithm to divide by: use at least 2, or give the attention_factor"
+            )

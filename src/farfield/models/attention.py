@@ -1,0 +1,133 @@
+"""Attention of several heads over a batch, the dense way; every model's reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from farfield._types import Key, Positions, PyTree
+from farfield.encodings.base import Content
+from farfield.models.base import Mechanism, Observed, Rows
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AttentionParameters:
+    """The heads of one layer; every leaf has a leading head axis.
+
+    Attributes:
+        query, key, value: W_Q, W_K, W_V, applied as ``x @ W.T``.
+        encoding: the positional encoding's parameters for queries, keys and logits.
+        normalizer: the normalizer's parameters.
+    """
+
+    query: Float[Array, "head width model"]
+    key: Float[Array, "head width model"]
+    value: Float[Array, "head width model"]
+    encoding: PyTree
+    normalizer: PyTree
+
+    def __len__(self) -> int:
+        return self.query.shape[0]
+
+    def head(self, index: int) -> AttentionParameters:
+        """The parameters of one head, without the head axis."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+
+def linear(key: Key, outputs: int, inputs: int) -> Float[Array, "outputs inputs"]:
+    """A linear map from U(-1, 1)/sqrt(inputs), the start that the paper's numbers need."""
+    bound = 1.0 / math.sqrt(inputs)
+    return jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
+
+
+def initialize(keys: Array, mechanism: Mechanism, heads: int, width: int) -> AttentionParameters:
+    """Fresh heads from four keys: of queries, keys, values and what belongs to the mechanism."""
+    head_width = width // heads
+
+    def projection(key: Key) -> Float[Array, "head width model"]:
+        return linear(key, width, width).reshape(heads, head_width, width)
+
+    def stacked(draw) -> PyTree:
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(draw, range(heads)))
+
+    def of_encoding(head: int) -> PyTree:
+        key = jax.random.fold_in(keys[3], 2 * head)
+        return mechanism.encoding.of_head(head, heads).initialize_head(key, head_width)
+
+    def of_normalizer(head: int) -> PyTree:
+        return mechanism.normalizer.initialize(jax.random.fold_in(keys[3], 2 * head + 1))
+
+    return AttentionParameters(
+        query=projection(keys[0]),
+        key=projection(keys[1]),
+        value=projection(keys[2]),
+        encoding=stacked(of_encoding),
+        normalizer=stacked(of_normalizer),
+    )
+
+
+def visible_keys(rows: Int[Array, " row"], places: int, length: Int[Array, ""]) -> Bool[Array, "row key"]:
+    """Keys that each row may attend to: its own place and those before it, within the length."""
+    keys = jnp.arange(places)[None]
+    return (keys <= rows[:, None]) & (keys < length)
+
+
+def row_places(rows: Rows, places: int, length: Int[Array, ""]) -> Int[Array, " row"]:
+    """Places of the rows that are asked for."""
+    return jnp.arange(places) if rows == "all" else (length - 1)[None]
+
+
+def attend(
+    parameters: AttentionParameters,
+    mechanism: Mechanism,
+    scored: Float[Array, "sequence place model"],
+    valued: Float[Array, "sequence place model"],
+    positions: Positions,
+    rows: Int[Array, " row"],
+    length: Int[Array, ""],
+) -> tuple[Float[Array, "sequence row model"], list[Observed]]:
+    """Attended values of all heads, concatenated, and the inside of each.
+
+    Args:
+        scored: vectors that queries and keys are projected from.
+        valued: vectors that values are projected from, the same for all but the positional-only head.
+        positions: one a place.
+        rows: places of the queries.
+    """
+    visible = visible_keys(rows, scored.shape[1], length)
+    outputs, inside = [], []
+    for index in range(len(parameters)):
+        head = parameters.head(index)
+        observed = _observe(head, mechanism, index, len(parameters), scored, positions, rows, visible)
+        outputs.append(jnp.einsum("sqk,skd->sqd", observed.weights, valued @ head.value.T))
+        inside.append(observed)
+    return jnp.concatenate(outputs, axis=-1), inside
+
+
+def _observe(
+    head: AttentionParameters,
+    mechanism: Mechanism,
+    index: int,
+    heads: int,
+    scored: Float[Array, "sequence place model"],
+    positions: Positions,
+    rows: Int[Array, " row"],
+    visible: Bool[Array, "row key"],
+) -> Observed:
+    encoding, normalizer = mechanism.encoding.of_head(index, heads), mechanism.normalizer
+    query = scored[:, rows] @ head.query.T
+    key = scored @ head.key.T
+    turned_query, turned_key = encoding.rotate(head.encoding, query, key, positions[rows], positions)
+    logits = jnp.einsum("sqd,skd->sqk", turned_query, turned_key) / math.sqrt(query.shape[-1])
+    bias = encoding.bias(head.encoding, positions[rows], positions, Content(query, key))
+    if bias is not None:
+        logits = logits + jnp.broadcast_to(bias, logits.shape)
+    count = visible.sum(axis=1)
+    logits = logits * jnp.broadcast_to(normalizer.scale(head.normalizer, count), count.shape)[None, :, None]
+    by_key = normalizer.attend(jnp.moveaxis(logits, -1, 0), visible.T[:, None], count[None])
+    return Observed(query, key, logits, jnp.moveaxis(by_key, 0, -1))
