@@ -258,6 +258,25 @@ def test_bfloat16_vectors_are_encoded_with_float32_phases(spec):
 
 
 @pytest.mark.parametrize("spec", ALL_SPECS)
+def test_a_bias_of_bfloat16_vectors_is_the_float32_one_rounded_once(spec):
+    encoding, parameters = ready(spec, longest=4200)
+    encoding = as_arrays(encoding)
+    positions = 4000 + jnp.arange(SPREAD)
+
+    @quick_jit
+    def bias_of(encoding, parameters, query, key):
+        bias = encoding.bias(parameters, positions[-2:], positions, Content(query[-2:], key))
+        return jnp.zeros((2, SPREAD), query.dtype) if bias is None else bias.astype(query.dtype)
+
+    rounded = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (parameters.head, *vectors(16, SPREAD, WIDTH)))
+    exact = bias_of(encoding, *jax.tree.map(lambda leaf: leaf.astype(jnp.float32), rounded))
+    found = bias_of(encoding, *rounded)
+    assert found.dtype == jnp.bfloat16
+    # One rounding to 8 bits is off by 2**-9 at most.
+    np.testing.assert_allclose(found.astype(jnp.float32), exact, rtol=2**-8)
+
+
+@pytest.mark.parametrize("spec", ALL_SPECS)
 def test_the_tabulated_encoding_equals_the_original_in_value_and_dtype(spec):
     encoding, drawn = ready(spec)
     positions = jnp.arange(LONGEST)
