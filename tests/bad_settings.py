@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from farfield.models.head import Head
+
 Row = tuple[str, dict[str, Any], str]
 
 ROPE: list[Row] = [
-    ("rope", {"width": 7}, "d must be even: got d = 7"),
+    ("rope", {"model": Head(7)}, "d must be even: got d = 7"),
     ("rope:layout=diagonal", {}, "layout='diagonal' is not one of half, interleaved"),
     ("rope:base=1", {}, "rope:base=1 must be a number between 1 and"),
     ("rope:base=-5", {}, "rope:base=-5 must be"),
@@ -47,7 +49,7 @@ VECTORS: list[Row] = [
     ("shaw:0", {}, "shaw:reach=0 must be a whole number from 1 to"),
     ("shaw:40000", {}, "shaw:reach=40000 must be"),
     ("shaw:deviation=inf", {}, "shaw:deviation=inf must be"),
-    ("transformer-xl", {"width": 7}, "transformer-xl pairs sines with cosines, so d must be even: got d = 7"),
+    ("transformer-xl", {"model": Head(7)}, "transformer-xl pairs sines with cosines, so d must be even: got d = 7"),
     ("transformer-xl:base=1", {}, "transformer-xl:base=1 must be a number between 1 and .*both excluded"),
     ("transformer-xl:deviation=-1", {}, "transformer-xl:deviation=-1 must be"),
     ("cope:1", {}, "cope:rows=1 must be a whole number from 2 to"),
