@@ -112,7 +112,7 @@ def test_a_whole_float_is_taken_as_the_integer_it_is():
 def test_an_integer_given_for_a_real_setting_becomes_a_float():
     entry = encodings.get("rope", base=500)
     assert isinstance(entry.base, float)
-    assert encodings.config(entry) == {"name": "rope", "base": 500.0, "layout": "half"}
+    assert encodings.config(entry) == {"name": "rope", "base": 500.0, "layout": "half", "fraction": 1.0}
 
 
 def test_a_required_setting_left_out_is_named_with_an_example():
@@ -173,6 +173,29 @@ def test_entries_differing_in_traced_fields_alone_share_a_program_and_others_do_
     assert structure(Rope(base=100.0)) == structure(Rope(base=200.0))
     assert structure(Rope()) != structure(Rope(layout="interleaved"))
     assert structure(FixedOffset(1)) == structure(FixedOffset(2))
+
+
+def test_entries_with_the_same_fields_and_values_have_different_structures():
+    """jaxlib takes registered dataclasses of as many fields for one another, in a compiled function's cache too."""
+    registry = Registry("thing")
+
+    @registry.register("this")
+    @dataclass(frozen=True)
+    class This(Plain):
+        pass
+
+    @registry.register("that")
+    @dataclass(frozen=True)
+    class That(Plain):
+        pass
+
+    assert jax.tree.structure(This()) != jax.tree.structure(That())
+    assert jax.tree.structure(This()) == jax.tree.structure(This())
+    assert jax.tree.map(lambda leaf: leaf, This(2, "b")) == This(2, "b")
+    structures = [jax.tree.structure(jax.tree.map(float, entry)) for _, _, entry in ENTRIES]
+    assert len(set(structures)) == len(structures)
+    for one in structures:
+        assert sum(one == other for other in structures) == 1
 
 
 def test_iteration_gives_names_in_alphabetical_order():

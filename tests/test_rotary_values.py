@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -81,9 +82,10 @@ def test_order_frequencies_and_gain_give_any_rotary_head_back(spec):
 @pytest.mark.parametrize("spec", ROTARY_SPECS)
 def test_every_rotary_encoding_has_a_table_for_training(spec):
     encoding = example(spec, 48)
-    longest = 8 if encoding.reads_length else TRAINED
-    table = encoding.tabulated(8, longest)
+    table = encoding.tabulated(8, 8 if encoding.reads_length else TRAINED)
     assert not isinstance(table, RotaryFamily)
+    # Past the original length no one table holds.
+    assert (encoding.tabulated(8, TRAINED + 1) is encoding) == encoding.reads_length
     np.testing.assert_array_equal(table.frequencies(8), encoding.frequencies(8))
 
 
@@ -157,6 +159,18 @@ def test_dynamic_ntk_raises_the_base_with_the_length_in_use(length, base):
     assert base_of(DynamicNTK(2.0, 2048), 64, length) == pytest.approx(base, abs=5e-3)
 
 
+@pytest.mark.parametrize(
+    "spec", ["dynamic-ntk:4,original_length=16", "longrope:4,original_length=16,attention_factor=1"]
+)
+def test_the_length_in_use_is_one_more_than_the_largest_query_position(spec):
+    key = vectors(3, 1, 8)[1]
+    fits, exceeds = (
+        rotated(encodings.parse(spec), key, key, jnp.array([last]), jnp.array([9]))[1] for last in (15, 16)
+    )
+    np.testing.assert_array_equal(fits, rotated(Rope(), key, key, jnp.array([0]), jnp.array([9]))[1])
+    assert np.abs(exceeds - fits).max() > 1e-3
+
+
 @pytest.mark.parametrize("spec", ["dynamic-ntk:4,original_length=16", "longrope:4,original_length=16"])
 def test_a_short_run_after_a_long_one_equals_a_fresh_short_run(spec):
     """vllm issue 5093: a cache of the longer run's frequencies must not outlive it."""
@@ -225,11 +239,16 @@ def test_yarn_stays_between_rope_and_interpolation(original, factor, half, base)
 )  # fmt: skip
 def test_the_ramp_of_yarn_in_float32_has_the_bounds_of_float64(original, width, base):
     """A bound is rounded to a whole pair, so an inexact logarithm could move it by one."""
-    yarn = Yarn(4.0, original)
-    single = np.asarray(yarn.ramp(width, jnp.asarray(base, jnp.float32)))
-    with double_precision():
-        double = np.asarray(yarn.ramp(width, jnp.asarray(base)))
-    np.testing.assert_allclose(single, double, atol=1e-6)
+    c = [width * math.log(original / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in (32, 1)]
+    low, high = math.floor(c[0]), math.ceil(c[1])
+    expected = np.clip((np.arange(width // 2) - low) / (high - low), 0, 1)
+    found = Yarn(4.0, original).ramp(width, jnp.asarray(base, jnp.float32))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_yarn_interpolates_all_but_the_fastest_pair_where_none_turns_once():
+    """The reference, with the end of its ramp before its start, would interpolate no pair."""
+    np.testing.assert_allclose(theta(Rope(), 8) / theta(Yarn(4.0, 2), 8), [1, 4, 4, 4])
 
 
 LLAMA_RATIOS = {28: 1, 29: 1.20748, 30: 1.55341, 31: 2.02631, 32: 2.69453, 33: 3.68425, 34: 5.25733, 35: 8, 63: 8}
