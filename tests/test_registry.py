@@ -174,6 +174,29 @@ def test_entries_differing_in_traced_fields_alone_share_a_program_and_others_do_
     assert structure(FixedOffset(1)) == structure(FixedOffset(2))
 
 
+def test_entries_with_the_same_fields_and_values_have_different_structures():
+    """jaxlib takes registered dataclasses of as many fields for one another, in a compiled function's cache too."""
+    registry = Registry("thing")
+
+    @registry.register("this")
+    @dataclass(frozen=True)
+    class This(Plain):
+        pass
+
+    @registry.register("that")
+    @dataclass(frozen=True)
+    class That(Plain):
+        pass
+
+    assert jax.tree.structure(This()) != jax.tree.structure(That())
+    assert jax.tree.structure(This()) == jax.tree.structure(This())
+    assert jax.tree.map(lambda leaf: leaf, This(2, "b")) == This(2, "b")
+    structures = [jax.tree.structure(jax.tree.map(float, entry)) for _, _, entry in ENTRIES]
+    assert len(set(structures)) == len(structures)
+    for one in structures:
+        assert sum(one == other for other in structures) == 1
+
+
 def test_iteration_gives_names_in_alphabetical_order():
     registry = Registry("thing")
     for name in ("b", "a"):
