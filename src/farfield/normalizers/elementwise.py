@@ -143,7 +143,7 @@ class Sigmoid(Elementwise):
     ) -> Float[Array, "key ..."]:
         del known
         shift = jnp.asarray(self.offset, float) - jnp.asarray(self.log_n, float) * natural_log(jnp.asarray(count))
-        shifted = precise(logits)
+        shifted = precise(jnp.where(visible, logits, jnp.zeros_like(logits)))
         shift = shift.astype(shifted.dtype)
         weights = jax.nn.sigmoid(shifted + (shift[None] if shift.ndim else shift)).astype(logits.dtype)
         return jnp.where(visible, weights, jnp.zeros_like(weights))

@@ -38,6 +38,17 @@ class Exponential(Normalizer):
     @abc.abstractmethod
     def scale(self, parameters: PyTree, count: Int[Array, "..."]) -> Float[Array, "..."]: ...
 
+    def attend(
+        self, logits: Float[Array, "key ..."], visible: Bool[Array, "key ..."], count: Int[Array, "..."]
+    ) -> Float[Array, "key ..."]:
+        # The same as the passes below, with one exponential for both: so a gradient too is, to the last bit, that of
+        # softmax as one writes it.
+        shown = masked(logits, visible)
+        peak = jax.lax.stop_gradient(shown.max(axis=0))
+        exponentials = jnp.exp(shown - peak[None])
+        known = self.conclude(0, None, Mass(peak, exponentials.sum(axis=0)), count)
+        return (exponentials / known.total[None]).astype(logits.dtype)
+
     def summarize(
         self, round: Any, known: PyTree, logits: Float[Array, "key ..."], visible: Bool[Array, "key ..."]
     ) -> Mass:

@@ -47,7 +47,7 @@ class Fixed(Regime):
         super().check(longest, trained, task, encoding)
         if not 0 <= self.start <= LARGEST_RANGE - longest:
             raise FarfieldError(
-                f"fixed:start={self.start} must be from 0 to {LARGEST_RANGE - longest} for sequences of {longest} tokens"
+                f"fixed:start={self.start} must be from 0 to {LARGEST_RANGE - longest} for {longest} tokens"
             )
 
 
