@@ -271,6 +271,20 @@ def test_bfloat16_logits_pass_where_promotion_is_strict(spec):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+def test_sums_over_many_blocks_of_bfloat16_logits_keep_their_small_terms(spec):
+    """In bfloat16, 256 + 1 is 256."""
+    normalizer, _ = ready(spec)
+
+    @functools.partial(quick_jit, static_argnums=0)
+    def weight(dtype):
+        block = jnp.full((8, 1), 0.5, dtype), jnp.ones((8, 1), bool)
+        known = normalizer.stream(lambda index: block, jnp.int32(512), jnp.int32(4096))
+        return normalizer.weigh(known, *block, jnp.int32(4096))[0, 0].astype(jnp.float32)
+
+    np.testing.assert_allclose(weight(jnp.bfloat16), weight(jnp.float32), rtol=0.01)
+
+
+@pytest.mark.parametrize("spec", SPECS)
 def test_compiled_weights_equal_eager_ones(spec):
     logits, visible, count = rows(8, 12)
     normalizer, parameters = ready(spec)
