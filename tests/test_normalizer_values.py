@@ -219,7 +219,7 @@ def test_float32_is_as_good_as_its_digits(name):
 @pytest.mark.parametrize("name", SPARSE)
 @given(seed=st.integers(0, 999), keys=st.sampled_from([1, 2, 5, 40]), spread=st.sampled_from([0.1, 1.0, 100.0]))
 def test_the_jacobian_of_sparse_weights_is_the_closed_form(name, seed, keys, spread):
-    """diag(s) - s s^T / sum(s), s = w**(2 - alpha): Proposition 1 of arXiv 1905.05702."""
+    """diag(s) - s s^T / sum(s), s = w**(2 - alpha), arXiv 1905.05702."""
     with double_precision():
         logits = jnp.asarray(np.random.default_rng(seed).normal(size=keys) * spread)
         found = row_weights(normalizers.get(name), {}, logits)

@@ -31,7 +31,7 @@ class Interpolate(Compressed):
 
     The first and the last token are where the longest training sequence had them. A learned table gives positions
     between two rows what lies between these rows.
-    Source: Chen et al., arXiv 2306.15595, section 2.3, for tables; with both ends kept in place.
+    Source: Chen et al., arXiv 2306.15595, for positions of any encoding; here with both ends kept in place.
     """
 
     real = True

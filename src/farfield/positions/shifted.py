@@ -85,7 +85,7 @@ class FromRange(Regime):
 class RandomStart(FromRange):
     """s, s + 1, ... with s uniform in [0, N - length], one draw a batch: every row below N is trained.
 
-    Source: the randomized offsets of Kiyono et al. (SHAPE), arXiv 2109.05644, section 3, within a range.
+    Source: the randomized offsets of Kiyono et al. (SHAPE), arXiv 2109.05644, within a range.
 
     Attributes:
         size: N, at least the longest length.
