@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from farfield.models.head import Head
+
 Row = tuple[str, dict[str, Any], str]
 
 ROPE: list[Row] = [
-    ("rope", {"width": 7}, "d must be even: got d = 7"),
+    ("rope", {"model": Head(7)}, "d must be even: got d = 7"),
     ("rope:layout=diagonal", {}, "layout='diagonal' is not one of half, interleaved"),
     ("rope:base=1", {}, "rope:base=1 must be a number between 1 and"),
     ("rope:base=-5", {}, "rope:base=-5 must be"),
@@ -47,7 +49,7 @@ VECTORS: list[Row] = [
     ("shaw:0", {}, "shaw:reach=0 must be a whole number from 1 to"),
     ("shaw:40000", {}, "shaw:reach=40000 must be"),
     ("shaw:deviation=inf", {}, "shaw:deviation=inf must be"),
-    ("transformer-xl", {"width": 7}, "transformer-xl pairs sines with cosines, so d must be even: got d = 7"),
+    ("transformer-xl", {"model": Head(7)}, "transformer-xl pairs sines with cosines, so d must be even: got d = 7"),
     ("transformer-xl:base=1", {}, "transformer-xl:base=1 must be a number between 1 and .*both excluded"),
     ("transformer-xl:deviation=-1", {}, "transformer-xl:deviation=-1 must be"),
     ("cope:1", {}, "cope:rows=1 must be a whole number from 2 to"),
@@ -66,4 +68,26 @@ FUNCTIONS: list[Row] = [
     ("fire:threshold=nan", {}, "fire:threshold=nan must be"),
 ]
 
-BAD_SETTINGS: list[Row] = [*ROPE, *TABLES, *ALIBI, *BUCKETS, *VECTORS, *FUNCTIONS]
+SCALED_ROPE: list[Row] = [
+    ("rope:fraction=0", {}, "rope:fraction=0 must be above 0 and at most 1"),
+    ("rope:fraction=0.75", {"model": Head(4)}, "rope:fraction=0.75 of d = 4 rotates 3 coordinates"),
+    ("p-rope:share=1.5", {}, "p-rope:share=1.5 must be above 0 and at most 1"),
+    ("p-rope:share=0.1", {"model": Head(4)}, "p-rope:share=0.1 of d = 4 leaves no pair to rotate"),
+    ("position-interpolation:factor=0.5", {}, "position-interpolation:factor=0.5 must be a number from 1"),
+    ("ntk:factor=nan", {}, "ntk:factor=nan must be a number from 1"),
+    ("ntk", {"model": Head(2)}, "ntk slows the slowest of several pairs, so d must be at least 4: got d = 2"),
+    ("dynamic-ntk:original_length=-1", {}, "dynamic-ntk:original_length=-1 must be a positive whole number"),
+    ("yarn:beta_fast=0.5", {}, "yarn:beta_slow=1 and beta_fast=0.5 must be positive numbers"),
+    ("yarn:attention_factor=-1", {}, "yarn:attention_factor=-1 must be positive, or 0 to compute it"),
+    ("llama3:low=4,high=1", {}, "llama3:low=4 and high=1 must be positive numbers of turns, low below high"),
+    ("longrope:long_factor=1;2", {}, "longrope:long_factor has 2 numbers .*d = 64"),
+    ("xpos:scale_base=0", {}, "xpos:scale_base=0 must be a number of positions, at least 1"),
+]
+
+SINUSOIDAL: list[Row] = [
+    ("sinusoidal", {"model": Head(7)}, "sinusoidal positions pair a sine with a cosine, so d must be even: got d = 7"),
+    ("sinusoidal:layout=half", {}, "sinusoidal:layout='half' is not one of interleaved, concatenated"),
+    ("sinusoidal:base=1", {}, "sinusoidal:base=1 must be a number between 1 and"),
+]
+
+BAD_SETTINGS: list[Row] = [*ROPE, *SCALED_ROPE, *SINUSOIDAL, *TABLES, *ALIBI, *BUCKETS, *VECTORS, *FUNCTIONS]

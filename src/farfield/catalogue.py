@@ -41,9 +41,12 @@ def _registered(registry: Registry[Any]) -> list[dict[str, Any]]:
     entries = []
     for name in registry:
         cls = registry[name]
+        fields = dataclasses.fields(cls)
+        required = [field.name for field in fields if field.default is dataclasses.MISSING]
+        # An entry may fill in some defaults when it is made, so they are read from one.
+        made = None if required else cls()
         settings = {
-            field.name: None if field.default is dataclasses.MISSING else field.default
-            for field in dataclasses.fields(cls)
+            field.name: None if field.name in required else getattr(made, field.name, field.default) for field in fields
         }
         required = ",".join(key.upper() for key, value in settings.items() if value is None)
         optional = ",".join(f"{key}={value}" for key, value in settings.items() if value is not None)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int
 from farfield._types import Key, Tokens
 
 # Positions drawn from one key by `tokens_in_pieces`. Part of every stored result, as the purposes are.
-PIECE = 8
+PIECE = 16
 
 
 class Purpose(enum.IntEnum):

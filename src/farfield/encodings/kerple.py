@@ -85,10 +85,7 @@ class KerplePower(Encoding):
         weight = jnp.exp(jnp.asarray(parameters["log_weight"]).astype(dtype))
         power = LARGEST_POWER * jax.nn.sigmoid(jnp.asarray(parameters["power_logit"]).astype(dtype))
         distance = distances(query_positions, key_positions, dtype)
-        # 0**p has the gradient 0 log 0 in p: a distance of 0 takes a way round.
-        positive = distance > 0
-        raised = jnp.where(positive, distance, jnp.ones_like(distance)) ** power
-        return (-weight * jnp.where(positive, raised, jnp.zeros_like(raised))).astype(content.query.dtype)
+        return (-weight * distance**power).astype(content.query.dtype)
 
 
 def _log(value: Any) -> Float[Array, ""]:

@@ -124,7 +124,7 @@ def _observe(
     key = scored @ head.key.T
     turned_query, turned_key = encoding.rotate(head.encoding, query, key, positions[rows], positions)
     logits = jnp.einsum("sqd,skd->sqk", turned_query, turned_key) / math.sqrt(query.shape[-1])
-    bias = encoding.bias(head.encoding, positions[rows], positions, Content(query, key))
+    bias = encoding.bias(head.encoding, positions[rows], positions, Content(query, key, visible))
     if bias is not None:
         logits = logits + jnp.broadcast_to(bias, logits.shape)
     count = visible.sum(axis=1)
