@@ -7,7 +7,7 @@ OUT ?= farfield-results/implicit-bias
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test test-slow lint format bench docs lock clean help
+.PHONY: reproduce test test-slow lint format bench docs encodings lock clean help
 
 reproduce: $(READY) ## train every head behind the paper's central claims and judge each number
 	$(BIN)/farfield reproduce implicit-bias --out $(OUT)
@@ -33,6 +33,9 @@ bench: $(READY) .bench-venv/.ready ## farfield against a plain PyTorch script, i
 docs: reproduce ## draw the README's picture again
 	mkdir -p docs/images
 	cp $(OUT)/figures/figure1.png docs/images/figure1.png
+
+encodings: $(READY) ## train every encoding on four rules and write docs/encodings.md (about ten minutes)
+	$(BIN)/python docs/encodings_table.py
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools

@@ -21,7 +21,7 @@ from farfield.normalizers.softmax import Softmax
 from farfield.positions import regimes
 from farfield.registry import Registry, traced
 from farfield.studies.cells import PARTS, Cell
-from farfield.tasks import tasks
+from farfield.tasks import Task, tasks
 from farfield.training import Knobs
 
 # For small arithmetic in many shapes: what costs is compiling it.
@@ -79,6 +79,24 @@ class AllHooks(Encoding):
     def bias(self, parameters, query_positions, key_positions, content):
         distance = (query_positions[:, None] - key_positions[None]).astype(parameters["slope"].dtype)
         return -parameters["slope"] * jnp.sqrt(jnp.abs(distance) + 1)
+
+
+class CoupledPairs(Task):
+    """A task whose coupled positions are 1 .. h, 1 .. h for two halves, and 0 for a token left over."""
+
+    def draw(self, key, length, positions, sequences, vocabulary):
+        raise NotImplementedError
+
+    def chance(self, vocabulary, length):
+        raise NotImplementedError
+
+    def sample_space(self, vocabulary, length):
+        raise NotImplementedError
+
+    def coupled_positions(self, length, positions):
+        half = jnp.asarray(length) // 2
+        place = jnp.arange(positions)
+        return jnp.where(place < 2 * half, place % jnp.maximum(half, 1) + 1, jnp.zeros_like(place))
 
 
 TRAINED = 16

@@ -33,7 +33,7 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert set(content["accuracy"]["24"]) == {"mean", "low", "high", "n", "kind"}
     assert {"key", "query", "peak"} <= set(content["carrier"])
     assert {"alpha", "c", "r2"} <= set(content["dilution"])
-    assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half"}
+    assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half", "fraction": 1.0}
     assert content["in_range"] == {"12": True, "16": True, "24": False}
     assert content["chance"] == {"12": 1 / 8, "16": 1 / 8, "24": 1 / 8}
     assert len(content["selected_offset"]["24"]) == 3

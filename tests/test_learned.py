@@ -86,18 +86,42 @@ def test_each_known_position_reads_its_own_row(table):
     np.testing.assert_array_equal(found, np.asarray(table["table"])[[15, 0, 3, 3]])
 
 
-def test_a_real_position_reads_the_mean_of_its_neighbours_by_nearness(table):
-    rows = np.asarray(table["table"])
-    found = Learned(16).embed(table, jnp.array([2.25, 0.0, 15.0, 14.5]))
-    expected = [0.75 * rows[2] + 0.25 * rows[3], rows[0], rows[15], (rows[14] + rows[15]) / 2]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+def test_a_whole_number_reads_its_row_to_the_last_bit_whatever_its_type(table):
+    whole = jnp.arange(16)
+    for compile in (lambda embed: embed, jax.jit):
+        embed = compile(lambda positions: Learned(16).embed(table, positions))
+        np.testing.assert_array_equal(embed(whole.astype(jnp.float32)), embed(whole))
 
 
-@pytest.mark.parametrize("position", [-0.5, 15.25, 16.0])
-def test_a_real_position_outside_the_table_raises_or_reads_nan(table, position):
-    with pytest.raises(FarfieldError, match=rf"position {position:g} is outside the learned position table"):
-        Learned(16).embed(table, jnp.array([position]))
-    assert np.isnan(jax.jit(lambda positions: Learned(16).embed(table, positions))(jnp.array([position]))).all()
+def test_a_position_between_two_rows_reads_what_lies_between_them(table):
+    rows = np.asarray(table["table"], np.float64)
+    found = Learned(16).embed(table, jnp.array([0.25, 14.5, 3.0]))
+    expected = [0.75 * rows[0] + 0.25 * rows[1], (rows[14] + rows[15]) / 2, rows[3]]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("outside", [-0.5, 15.001, 16.0, np.nan, np.inf])
+def test_a_position_between_rows_that_are_not_there_is_an_error_or_nan(table, outside):
+    with pytest.raises(FarfieldError, match=r"position -?[\w.]+ is outside the learned position table of 16 rows"):
+        Learned(16).embed(table, jnp.array([3.5, outside]))
+    found = np.asarray(jax.jit(lambda positions: Learned(16).embed(table, positions))(jnp.array([3.5, outside])))
+    assert np.isnan(found[1]).all()
+    assert np.isfinite(found[0]).all()
+
+
+def test_a_row_beside_a_whole_position_has_no_part_in_it(table):
+    rows = table["table"].at[4].set(jnp.nan)
+    found = Learned(16).embed({"table": rows}, jnp.array([3.0, 5.0]))
+    np.testing.assert_array_equal(found, rows[jnp.array([3, 5])])
+
+
+def test_the_gradient_of_a_position_between_rows_is_shared_by_both(table):
+    def first(rows):
+        return Learned(16).embed({"table": rows}, jnp.array([2.25]))[0, 0]
+
+    gradient = np.asarray(jax.grad(first)(table["table"]))
+    np.testing.assert_allclose(gradient[[2, 3], 0], [0.75, 0.25])
+    assert np.count_nonzero(gradient) == 2
 
 
 def test_the_table_starts_from_a_standard_normal():

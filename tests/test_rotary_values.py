@@ -248,7 +248,7 @@ def test_the_ramp_of_yarn_in_float32_has_the_bounds_of_float64(original, width, 
 
 def test_yarn_interpolates_all_but_the_fastest_pair_where_none_turns_once():
     """The reference, with the end of its ramp before its start, would interpolate no pair."""
-    np.testing.assert_allclose(theta(Rope(), 8) / theta(Yarn(4.0, 2), 8), [1, 4, 4, 4])
+    np.testing.assert_allclose(theta(Rope(), 64) / theta(Yarn(4.0, 2), 64), [1, *[4] * 31])
 
 
 LLAMA_RATIOS = {28: 1, 29: 1.20748, 30: 1.55341, 31: 2.02631, 32: 2.69453, 33: 3.68425, 34: 5.25733, 35: 8, 63: 8}
@@ -330,7 +330,7 @@ def test_xpos_of_causal_pairs_follows_its_formula_wherever_they_are(positions, f
     a, b = XPos().rotate({}, query, key, jnp.asarray(places), jnp.asarray(places))
     expected = xpos_logits(np.asarray(query), np.asarray(key), places, places)
     causal = places[:, None] >= places[None]
-    np.testing.assert_allclose(np.asarray(a @ b.T)[causal], expected[causal], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(np.asarray(a @ b.T)[causal], expected[causal], rtol=1e-9, atol=2e-8)
     assert np.isfinite(a @ b.T).all()
 
 
@@ -350,10 +350,10 @@ def test_xpos_of_one_query_measures_from_it_and_stays_finite_towards_later_keys(
 
 
 def test_xpos_says_not_a_number_where_float32_cannot_hold_its_factors():
-    """Exponents of neighbours spread over 1023 times 1.2528/16, more than 80, at the scale_base of 16."""
+    """The exponents of 600 neighbours spread over 599 times 1.2528/16, more than 42, at the scale_base of 16."""
     xpos = XPos(scale_base=16.0)
-    query, key = vectors(8, 1024, 2)
-    positions = jnp.arange(1024)
+    query, key = vectors(8, 600, 2)
+    positions = jnp.arange(600)
     assert np.isnan(rotated(xpos, query, key, positions, positions)[0]).all()
     closer = positions // 2
     a, b = rotated(xpos, query, key, closer, closer)

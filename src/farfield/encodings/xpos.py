@@ -16,10 +16,11 @@ from farfield.errors import FarfieldError
 from farfield.registry import traced
 
 GAMMA = 0.4
-# A gap between neighbouring positions over which a pair fades by e**-32, to nothing, counts as no longer.
-FADED = 32.0
-# The widest spread of exponents within one call: e**80 and e**-80 both fit float32 and bfloat16.
-WIDEST = 80.0
+# A gap between neighbouring positions over which a pair fades to e**-20, to nothing, counts as no longer.
+FADED = 20.0
+# The widest spread of exponents within one call: logits towards later keys grow as far as e**42, which float32 and
+# bfloat16 still square. A mask hides them, but would not hide the inf * 0 of an overflow in a gradient.
+WIDEST = 42.0
 
 
 @encodings.register("xpos")
@@ -33,8 +34,8 @@ class XPos(RotaryFamily):
 
     The product form zeta**n * zeta**-m overflows float32 near position 36,000. Only offsets matter, so exponents
     are measured from the query (one query in a call), or from the middle of the positions given. With several
-    queries, each gap over which a pair fades to e**-32 is shortened to that, and positions so many and so far
-    apart that float32 cannot hold their factors (more than 32,700 in a row at scale_base 512) give NaN.
+    queries, each gap over which a pair fades to e**-20 is shortened to that, and positions so many and so far
+    apart that float32 cannot hold their factors (more than 17,100 in a row at scale_base 512) give NaN.
 
     Attributes:
         scale_base: positions over which pair i fades by zeta_i.

@@ -31,9 +31,10 @@ class Normalizer(abc.ABC):
             known = conclude(round, known, <summaries of all blocks, merged>, count)
         weights = weigh(known, logits, visible, count)
 
-    A row without a visible key has weights of zero, and so has every key that is not visible. Nothing of the logits
-    of an invisible key reaches a result or a gradient, whatever they are; those of visible keys must be above
-    ``MASKED``. Sums are kept in float32 or better and weights have the logits' type.
+    A row without a visible key has weights of zero, and so has every key that is not visible. The logit of an
+    invisible key reaches no weight and no gradient of :meth:`attend`, whatever it is, nor of :meth:`weights` where it
+    is finite; that of a visible key must be above ``MASKED``. Sums are kept in float32 or better, and weights have
+    the logits' type.
     """
 
     # Passes over the keys. All after the first are alike: a compiled loop may pass 1 for each of their numbers.

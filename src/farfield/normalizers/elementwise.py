@@ -60,9 +60,9 @@ class LinearNormalized(Normalizer):
 
     Linear attention divides by the sum of its scores (Katharopoulos et al., arXiv 2006.16236, equation 4), where a
     feature map makes all of them positive. Logits here have either sign, so their sum passes through zero, and a
-    plain division would have a pole there: weights and gradients without bound (Qin et al., arXiv 2210.10340,
-    section 3). The floor is how retention avoids it for scores of either sign (Sun et al., arXiv 2307.08621, section
-    2.4: max(|sum|, 1)). What remains of the fault: weights sum to 1 where the sum is above the floor, to -1 where it
+    plain division would have a pole there: weights and gradients without bound (Qin et al., arXiv 2210.10340, on the
+    gradients). The floor is how retention avoids it for scores of either sign (Sun et al., arXiv 2307.08621:
+    max(|sum|, 1)). What remains of the fault: weights sum to 1 where the sum is above the floor, to -1 where it
     is below -floor, and to anything between where it is small; the gradient is of order 1/floor there.
 
     Division by n (the 1/n of the theory of in-context learning, for example arXiv 2306.09927) has no such place, and
@@ -128,7 +128,7 @@ class Sigmoid(Elementwise):
 
     Weights lie between 0 and 1 and compete for nothing; -ln n makes their sum close to 1 for logits near 0. A row of
     another length is thus weighted otherwise; ``sigmoid:offset=-2.8,log_n=0`` fixes the offset instead.
-    Source: Ramapuram et al., arXiv 2409.04431, section 2, with b = -log n.
+    Source: Ramapuram et al., arXiv 2409.04431, with b = -log n.
 
     Attributes:
         offset: added to every logit.
@@ -143,7 +143,7 @@ class Sigmoid(Elementwise):
     ) -> Float[Array, "key ..."]:
         del known
         shift = jnp.asarray(self.offset, float) - jnp.asarray(self.log_n, float) * natural_log(jnp.asarray(count))
-        shifted = precise(logits)
+        shifted = precise(jnp.where(visible, logits, jnp.zeros_like(logits)))
         shift = shift.astype(shifted.dtype)
         weights = jax.nn.sigmoid(shifted + (shift[None] if shift.ndim else shift)).astype(logits.dtype)
         return jnp.where(visible, weights, jnp.zeros_like(weights))

@@ -38,6 +38,17 @@ class Exponential(Normalizer):
     @abc.abstractmethod
     def scale(self, parameters: PyTree, count: Int[Array, "..."]) -> Float[Array, "..."]: ...
 
+    def attend(
+        self, logits: Float[Array, "key ..."], visible: Bool[Array, "key ..."], count: Int[Array, "..."]
+    ) -> Float[Array, "key ..."]:
+        # The same as the passes below, with one exponential for both: so a gradient too is, to the last bit, that of
+        # softmax as one writes it.
+        shown = masked(logits, visible)
+        peak = jax.lax.stop_gradient(shown.max(axis=0))
+        exponentials = jnp.exp(shown - peak[None])
+        known = self.conclude(0, None, Mass(peak, exponentials.sum(axis=0)), count)
+        return (exponentials / known.total[None]).astype(logits.dtype)
+
     def summarize(
         self, round: Any, known: PyTree, logits: Float[Array, "key ..."], visible: Bool[Array, "key ..."]
     ) -> Mass:
@@ -96,8 +107,8 @@ class LogN(Exponential):
 
     Up to the longest training length this is softmax; beyond it a lead of one key over the others grows as fast as
     their number takes mass from it. n belongs to a query, not to a batch: it restarts with every packed document.
-    Source: Chiang and Cholak, arXiv 2202.12172, section 5.3; with the training length as the base and the floor of 1
-    as in the published code of Qwen (arXiv 2309.16609, section 2.3).
+    Source: Chiang and Cholak, arXiv 2202.12172; with the training length as the base and the floor of 1
+    as in the published code of Qwen (arXiv 2309.16609).
 
     Attributes:
         trained: the length from which logits grow, at least 2. 0 means the longest training length.
@@ -131,7 +142,7 @@ class ScalableSoftmax(Exponential):
     """w = softmax(s ln(n) z), n the number of keys that this query sees and s a trained number of each head.
 
     One key alone has s ln 1 = 0 and the weight 1, which no s changes.
-    Source: Nakanishi, arXiv 2501.19399, equation of SSMax in section 2 ("Scalable-Softmax").
+    Source: Nakanishi, arXiv 2501.19399.
 
     Attributes:
         initial: s at the start. The default is that of the paper's Figure 1; times ln n it is 1 at ten keys, so a

@@ -104,7 +104,7 @@ class Sparsemax(Sparse):
 class Entmax(Sparse):
     """1.5-entmax: w_t = max(z_t / 2 - tau, 0)**2, tau such that weights sum to 1; between softmax and sparsemax.
 
-    Source: Peters, Niculae and Martins, arXiv 1905.05702, section 3, with alpha = 1.5.
+    Source: Peters, Niculae and Martins, arXiv 1905.05702, with alpha = 1.5.
     """
 
     # As for sparsemax: 5 steps for 16 keys, 6 for 64, 8 for 4096, 9 for 2**20.

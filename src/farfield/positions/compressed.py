@@ -31,7 +31,7 @@ class Interpolate(Compressed):
 
     The first and the last token are where the longest training sequence had them. A learned table gives positions
     between two rows what lies between these rows.
-    Source: Chen et al., arXiv 2306.15595, section 2.3, for tables; with both ends kept in place.
+    Source: Chen et al., arXiv 2306.15595, for positions of any encoding; here with both ends kept in place.
     """
 
     real = True
@@ -40,10 +40,13 @@ class Interpolate(Compressed):
         self, key: Key | None, length: Int[Array, ""], count: int, trained: int, task: Task | None = None
     ) -> Float[Array, " count"]:
         del key, task
-        position = places(length, count).astype(float)
-        # The quotient first: of the last token it is exactly 1, and no product outgrows the whole numbers of float32.
-        last = jnp.maximum(jnp.asarray(length) - 1, 1).astype(position.dtype)
-        return jnp.where(jnp.asarray(length) > trained, position / last * (trained - 1), position)
+        length = jnp.asarray(length).astype(jnp.int32)
+        position = places(length, count)
+        # The whole part in whole numbers: a rounded product could put the last token outside the table.
+        last = jnp.maximum(length - 1, 1)
+        row, rest = multiply_divide(position, trained - 1, last)
+        between = row.astype(float) + rest.astype(float) / last.astype(float)
+        return jnp.where(length > trained, between, position.astype(float))
 
 
 @regimes.register("clamp")

@@ -26,7 +26,7 @@ class Coupled(Regime):
     With ``most``, all positions of a batch are shifted by one random number, such that the largest is at most
     ``most``: every row of a table up to ``most`` is then trained. A position of 0, which counting from 1 leaves for
     tokens without a role, stays 0.
-    Source: Cho et al., arXiv 2405.20671, section 3.1, whose ``max_pos`` is ``most``.
+    Source: Cho et al., arXiv 2405.20671, whose ``max_pos`` is ``most``.
 
     Attributes:
         most: largest position with random shifts, 0 for none.

@@ -47,8 +47,7 @@ class Fixed(Regime):
         super().check(longest, trained, task, encoding)
         if not 0 <= self.start <= LARGEST_RANGE - longest:
             raise FarfieldError(
-                f"fixed:start={self.start} must be from 0 to {LARGEST_RANGE - longest} "
-                f"for sequences of {longest} tokens"
+                f"fixed:start={self.start} must be from 0 to {LARGEST_RANGE - longest} for {longest} tokens"
             )
 
 
@@ -86,7 +85,7 @@ class FromRange(Regime):
 class RandomStart(FromRange):
     """s, s + 1, ... with s uniform in [0, N - length], one draw a batch: every row below N is trained.
 
-    Source: the randomized offsets of Kiyono et al. (SHAPE), arXiv 2109.05644, section 3, within a range.
+    Source: the randomized offsets of Kiyono et al. (SHAPE), arXiv 2109.05644, within a range.
 
     Attributes:
         size: N, at least the longest length.

@@ -23,7 +23,7 @@ class RandomSubset(FromRange):
     """A subset of [0, N) of as many positions as the sequence has tokens, all such subsets equally likely, in order.
 
     One draw a batch. A relative table for it has 2N - 1 rows.
-    Source: Ruoss et al., arXiv 2305.16843, section 3.
+    Source: Ruoss et al., arXiv 2305.16843.
 
     Attributes:
         size: N, at least the longest length; 2048 as in the source.

@@ -49,9 +49,11 @@ def relative_profiles(
 def profile_distance(profiles: Float[np.ndarray, "length offset"]) -> Float[np.ndarray, "length length"]:
     """Total variation distance between profiles, each first scaled to sum to one over the shared range.
 
-    Scaling takes dilution out: 0 means that two lengths select in the same way, 1 that they share no mass.
+    Scaling takes dilution out: 0 means that two lengths select in the same way, 1 that they share no mass. NaN where
+    a profile has no mass at all (sparse weights on other keys).
     """
-    shares = profiles / profiles.sum(axis=-1, keepdims=True)
+    mass = profiles.sum(axis=-1, keepdims=True)
+    shares = profiles / np.where(mass == 0, np.nan, mass)
     return 0.5 * np.abs(shares[:, None] - shares[None]).sum(axis=-1)
 
 

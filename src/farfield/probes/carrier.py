@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -31,14 +31,14 @@ class Carrier(NamedTuple):
 
 
 def fraction(projections: Float[np.ndarray, "sample width"]) -> float:
-    """||mean||^2 / E||x||^2 of keys or queries before rotation; 1/N for N unrelated directions."""
+    """||mean||^2 / E||x||^2 of keys or queries before rotation; 1/N for N unrelated directions, NaN for zeros."""
     mean = projections.mean(axis=0)
-    return float(mean @ mean / np.square(projections).sum(axis=-1).mean())
+    return _quotient(mean @ mean, np.square(projections).sum(axis=-1).mean())
 
 
 def debiased(value: float, samples: int) -> float:
-    """Remove what N unrelated samples would show: (N c - 1) / (N - 1)."""
-    return (samples * value - 1) / (samples - 1)
+    """Remove what N unrelated samples would show: (N c - 1) / (N - 1); NaN for a single sample."""
+    return (samples * value - 1) / (samples - 1) if samples > 1 else float("nan")
 
 
 def rotate(
@@ -61,8 +61,12 @@ def profile(
 
 
 def cosine(a: Float[np.ndarray, " width"], b: Float[np.ndarray, " width"]) -> float:
-    """Cosine of the angle between two vectors."""
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+    """Cosine of the angle between two vectors; NaN where one is zero."""
+    return _quotient(a @ b, np.linalg.norm(a) * np.linalg.norm(b))
+
+
+def _quotient(numerator: Any, denominator: Any) -> float:
+    return float(numerator / denominator) if denominator else float("nan")
 
 
 def carrier(

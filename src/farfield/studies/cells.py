@@ -207,7 +207,8 @@ class Cell:
             name: None if config[name] is None else registry.from_config(config[name])
             for name, registry in PARTS.items()
         }
-        return cls(**config | parts | {"lengths": tuple(config["lengths"])})
+        settings: dict[str, Any] = config | parts | {"lengths": tuple(config["lengths"])}
+        return cls(**settings)
 
     @property
     def identity(self) -> str:

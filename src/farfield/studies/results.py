@@ -182,7 +182,7 @@ class CellResult:
         if not isinstance(self.cell.model, Head):
             inside = self.observe(self.cell.longest)[self.head_name]
             width = inside.query.shape[-1]
-            return inside.query.reshape(-1, width), inside.key.reshape(-1, width)
+            return np.asarray(inside.query).reshape(-1, width), np.asarray(inside.key).reshape(-1, width)
         scored = self.parameters.scored
         inputs = np.asarray(self.parameters.embedding if scored is None else scored)
         added = self.cell.encoding.embed(self.parameters.encoding, jnp.arange(self.cell.longest))

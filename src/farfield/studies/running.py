@@ -158,8 +158,9 @@ def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
         if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
             raise
         raise FarfieldError(
-            f"out of memory with width {chunk[0].model.width}, batch {chunk[0].batch}, "
-            f"sequences {chunk[0].sequences} and lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: make one of them smaller, or --workers 1"
+            f"out of memory with width {chunk[0].model.width}, batch {chunk[0].batch}, sequences "
+            f"{chunk[0].sequences} and lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: "
+            "make one of them smaller, or --workers 1"
         ) from None
     for result in results:
         keep(result)
