@@ -131,7 +131,7 @@ def test_padding_further_leaves_the_sequences_as_they_were(spec):
 
 
 @pytest.mark.parametrize("spec", TASKS)
-def test_every_sequence_of_the_sample_space_and_no_other_is_drawn(spec):
+def test_every_sequence_of_a_small_sample_space_and_no_other_is_drawn_and_chance_is_counted_over_them(spec):
     task = tasks.parse(spec)
     least, vocabulary = least_length(task), least_vocabulary(task) + 1
     counted = 0
@@ -141,7 +141,11 @@ def test_every_sequence_of_the_sample_space_and_no_other_is_drawn(spec):
             continue
         # The chance that a given sequence is missed is exp(-20).
         batch = drawn(spec, length=length, positions=least + 4, sequences=2**14, vocabulary=vocabulary)
-        assert len(np.unique(batch.tokens[:length], axis=1).T) == space, (length, vocabulary)
+        _, first = np.unique(batch.tokens[:length], axis=1, return_index=True)
+        assert len(first) == space, length
+        answers = batch.answers[batch.supervised[:, 0]][:, first]
+        best = [np.bincount(row).max() / space for row in answers]
+        assert task.chance(vocabulary, length) == pytest.approx(np.mean(best), rel=1e-9), length
         counted += 1
     assert counted
 
