@@ -207,7 +207,7 @@ def test_yarn_divides_each_pair_by_its_value():
 
 
 def test_the_ramp_of_yarn_ends_between_pairs_unless_truncated():
-    """c(32) = 8.066 and c(1) = 20.107, by hand from definition 2 of arXiv 2309.00071."""
+    """c(32) = 8.066 and c(1) = 20.107, by hand from the formula of arXiv 2309.00071."""
     ratio = theta(Rope(), 64) / theta(Yarn(4.0, 2048, truncate=False), 64)
     ramp = (14 - 8.0661) / (20.1064 - 8.0661)
     assert ratio[14] == pytest.approx(1 / (1 - 0.75 * ramp), rel=1e-3)
@@ -304,7 +304,7 @@ def test_a_scaled_encoding_is_built_alone_by_name():
 
 
 def xpos_logits(query: np.ndarray, key: np.ndarray, n: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Section 3.2 of arXiv 2212.10554, pair by pair: rotation by m - n, fading over n - m."""
+    """The formula of arXiv 2212.10554, pair by pair: rotation by m - n, fading over n - m."""
     distance = (n[:, None] - m[None])[..., None]
     angle = -distance * 10000.0 ** (-np.arange(0, 8, 2) / 8)
     (a, b), (c, d) = np.split(query, 2, axis=1), np.split(key, 2, axis=1)

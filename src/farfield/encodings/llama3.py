@@ -23,7 +23,7 @@ class Llama3(ExtendedRope):
 
     theta_i where t > high; theta_i / factor where t < low; between them (1 - s) theta_i / factor + s theta_i with
     s = (t - low) / (high - low).
-    Source: Llama Team, arXiv 2407.21783, section 3.4.2, and the released code's ``apply_scaling``.
+    Source: Llama Team, arXiv 2407.21783, and the released code's ``apply_scaling``.
 
     The defaults are Llama 3.1's, base included. For heads trained on short sequences give ``original_length=0``.
 

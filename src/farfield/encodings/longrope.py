@@ -28,7 +28,7 @@ class LongRope(ExtendedRope):
 
     Logits change only with the offset on either side of the switch; across it they change, so it is not a
     relative encoding.
-    Source: Ding et al., arXiv 2402.13753, section 3; a as in the released Phi-3 models.
+    Source: Ding et al., arXiv 2402.13753; a as in the released Phi-3 models.
 
     Attributes:
         factor: s, how many times longer than M the context may become.

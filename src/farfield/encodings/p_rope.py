@@ -21,10 +21,10 @@ class PRope(RotaryFamily):
 
     The slow pairs, which a trained model uses for content, then carry it at any distance. Unlike partial rotary
     (``rope:fraction``), the frequencies that stay are the same ones as in full RoPE.
-    Source: Barbero et al., Round and Round We Go!, arXiv 2410.06205, section 6 (its p is ``share``).
+    Source: Barbero et al., Round and Round We Go!, arXiv 2410.06205 (its p is ``share``).
 
     Attributes:
-        share: share of the pairs that rotate, 0.75 being the paper's best; 1 is RoPE.
+        share: share of the pairs that rotate; 1 is RoPE.
         base, layout: as in :class:`~farfield.encodings.rope.Rope`.
     """
 

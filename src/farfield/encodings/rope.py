@@ -22,7 +22,7 @@ class Rope(RotaryFamily):
     r is the number of coordinates that rotate, d for the whole head. The logit then depends on positions only
     through the offset key - query (Lemma 1 of arXiv 2607.18759).
     Source: Su et al., RoFormer, arXiv 2104.09864, equations 14-15. Partial rotary is that of GPT-NeoX (Black et
-    al., arXiv 2204.06745, section 2.1): pairs are formed, and frequencies spread, within the rotating coordinates.
+    al., arXiv 2204.06745): pairs are formed, and frequencies spread, within the rotating coordinates.
 
     Attributes:
         base: theta's base, 10000 in the original.

@@ -64,7 +64,7 @@ class ExtendedRope(ScaledRope):
 class PositionInterpolation(ScaledRope):
     """Positions divided by ``factor``: theta_i / factor, so that position 8 of factor 4 acts as position 2.
 
-    Source: Chen et al., arXiv 2306.15595, equation 4; "linear" in transformers.
+    Source: Chen et al., arXiv 2306.15595; "linear" in transformers.
 
     Attributes:
         factor: how many times longer the context is than in training.
@@ -86,7 +86,7 @@ class NTK(ScaledRope):
     """NTK-aware scaling: base * factor**(d/(d-2)) for base.
 
     The slowest pair is interpolated by exactly ``factor``, the fastest not at all.
-    Source: bloc97's note of June 2023, as given in Peng et al., arXiv 2309.00071, definition 1.
+    Source: bloc97's note of June 2023, as given in Peng et al., arXiv 2309.00071.
 
     Attributes:
         factor: how many times slower the slowest pair turns ("alpha" in the note).
@@ -116,7 +116,7 @@ class DynamicNTK(ExtendedRope):
 
     Logits change only with the offset as long as L <= M, and at any one L; across lengths past M they change, so
     it is not a relative encoding. Cached keys of an earlier, shorter L would have to be rotated again.
-    Source: emozilla's note of June 2023, as given in Peng et al., arXiv 2309.00071, section 3.3; "dynamic" in
+    Source: emozilla's note of June 2023, as given in Peng et al., arXiv 2309.00071; "dynamic" in
     transformers.
 
     Attributes:

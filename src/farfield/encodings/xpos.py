@@ -30,7 +30,7 @@ class XPos(RotaryFamily):
 
     zeta_i = (2i/d + 0.4) / 1.4 is below 1, so every pair fades with distance, the fastest first. For causal
     attention only: towards later keys it would grow.
-    Source: Sun et al., arXiv 2212.10554, section 3.2 and algorithm 1; the frequencies are RoPE's.
+    Source: Sun et al., arXiv 2212.10554; the frequencies are RoPE's.
 
     The product form zeta**n * zeta**-m overflows float32 near position 36,000. Only offsets matter, so exponents
     are measured from the query (one query in a call), or from the middle of the positions given. With several

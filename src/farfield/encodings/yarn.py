@@ -26,7 +26,7 @@ class Yarn(ExtendedRope):
     Pair c(b) = d ln(M / (2 pi b)) / (2 ln base) turns b times within the original length M. The ramp starts at
     c(beta_fast), rounded down and no less than 0, and ends at c(beta_slow), rounded up and no more than d - 1.
     Rotated queries and keys are multiplied by the attention factor a, so logits by a**2.
-    Source: Peng et al., arXiv 2309.00071, definitions 2-3 and equation 22; bounds and a as in the authors' code.
+    Source: Peng et al., arXiv 2309.00071; bounds and a as in the authors' code.
 
     Where M is so short that the slowest ramp would end before it starts (M < 2 pi beta_slow), it ends where it
     starts; the reference then interpolates nothing.
