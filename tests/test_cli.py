@@ -47,11 +47,15 @@ def test_list_names_everything():
     done = farfield("list", "--json")
     content = json.loads(done.stdout)
     assert {entry["name"] for entry in content["encodings"]} >= {"rope", "learned"}
-    assert {entry["name"] for entry in content["tasks"]} >= {"offset"}
+    assert {entry["name"] for entry in content["tasks"]} >= {"offset", "induction", "addition"}
+    assert {entry["name"] for entry in content["positions"]} >= {"fixed", "random-subset", "clamp"}
+    assert {entry["name"] for entry in content["normalizers"]} >= {"softmax", "entmax"}
+    assert {entry["name"] for entry in content["models"]} == {"head", "positional", "transformer"}
+    json.dumps(content, allow_nan=False)
     assert {entry["name"] for entry in content["items"]} >= {"table1", "figure3"}
 
 
-@pytest.mark.parametrize("command", ["train", "reproduce", "list"])
+@pytest.mark.parametrize("command", ["train", "reproduce", "list", "show"])
 def test_every_command_explains_itself_with_examples(command):
     done = farfield(command, "--help")
     assert done.returncode == 0
@@ -141,3 +145,64 @@ def test_a_part_of_a_paper_does_not_replace_the_whole(tmp_path):
     page = json.loads(done.stdout)["page"]
     assert page == "farfield-results/implicit-bias-smoke-table7/index.html"
     assert (tmp_path / page).exists()
+
+
+def test_any_combination_is_trained_by_naming_it():
+    done = farfield(
+        "train", "--encoding", "yarn:factor=4", "--positions", "random-subset:2048", "--normalizer", "ssmax",
+        "--task", "induction", "--model", "transformer:layers=2,heads=4,width=32", "--steps", "5", "--seeds", "1",
+        "--batch", "8", "--sequences", "16", "--test", "12,16", "--json",
+    )  # fmt: skip
+    content = json.loads(done.stdout)
+    config = content["config"]
+    assert config["encoding"] | {"factor": 4.0, "original_length": 16} == config["encoding"]
+    assert config["positions"] == config["test_positions"] == {"name": "random-subset", "size": 2048}
+    assert config["model"] == {"name": "transformer", "width": 32, "heads": 4, "layers": 2}
+    assert config["normalizer"]["name"] == "ssmax"
+    assert content["path"] == config["path"] == "dense"
+    assert content["heads"][0].startswith("layer ")
+    assert set(content["selected"]) == {"12", "16"}
+
+
+def test_show_prints_a_kernel_with_settings_given_as_options(tmp_path):
+    figure = tmp_path / "kernel.png"
+    done = farfield("show", "rope", "--base", "500000", "--dim", "128", "--plot", str(figure))
+    assert done.returncode == 0
+    assert "rope (base=500000.0, layout=half, fraction=1.0), d = 128" in done.stdout
+    assert "g(1)/g(0) = 0.97" in done.stdout
+    assert figure.stat().st_size > 5000
+
+
+def test_show_json_holds_the_bias_by_offset():
+    done = farfield("show", "alibi", "--head", "2/8", "--length", "4", "--json")
+    content = json.loads(done.stdout)
+    assert content["offsets"] == [0, -1, -2, -3]
+    assert content["bias"] == [0.0, -0.125, -0.25, -0.375]
+    assert content["rotation"] is content["added"] is content["kernel"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "rop"], "did you mean 'rope'"),
+        (["show", "rope", "--bas", "3"], "did you mean 'base'"),
+        (["show", "rope", "--base"], "write settings as --base 500000"),
+        (["show", "rope", "--base", "3", "--base=4"], "given twice"),
+        (["show", "rope", "--dim", "7"], "d must be even: got d = 7"),
+        (["show", "rope", "--dim", "0"], "dim = 0 must be"),
+        (["show", "alibi", "--head", "8/8"], "head 8 of 8"),
+        (["show", "alibi", "--head", "two"], "write two whole numbers"),
+        (["train", "--positions", "coupled"], "does not say which of its tokens correspond"),
+        (["train", "--encoding", "t5", "--test-positions", "interpolate"], "lie between whole numbers"),
+        (["train", "--model", "transformer:depth=2"], "unknown setting of model 'transformer' 'depth'"),
+        (["train", "--normalizer", "sofmax"], "did you mean 'softmax'"),
+        (["train", "--task", "addition", "--vocabulary", "5"], "addition needs a vocabulary of at least"),
+        (["list", "encoders"], "did you mean 'encodings'"),
+    ],
+)
+def test_what_makes_no_sense_ends_in_one_line_and_exit_code_2(arguments, words):
+    done = farfield(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1

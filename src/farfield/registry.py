@@ -16,9 +16,8 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-import jax
-
 from farfield.errors import FarfieldError, unknown
+from farfield.pytrees import register_pytree
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")
@@ -59,7 +58,7 @@ class Registry(Generic[T]):
             fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
             data = [field.name for field in fields if field.metadata.get("traced")]
             meta = [field.name for field in fields if not field.metadata.get("traced")]
-            _register_pytree(cls, data, meta)
+            register_pytree(cls, data, meta)
             self._classes[name] = cls  # pyright: ignore[reportArgumentType]
             return cls
 
@@ -131,26 +130,6 @@ class Registry(Generic[T]):
         """Rebuild an entry from :meth:`config`'s result."""
         settings = dict(config)
         return self.get(settings.pop("name"), **settings)
-
-
-def _register_pytree(cls: type, data: list[str], meta: list[str]) -> None:
-    """Make ``cls`` a pytree whose structure differs from that of every other class.
-
-    `jax.tree_util.register_dataclass` does not: jaxlib compares two dataclasses by their numbers of leaves and their
-    static values alone, so that a compiled function, now and then, takes an entry for another with as many fields.
-    """
-
-    def flatten(entry: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return tuple(getattr(entry, name) for name in data), tuple(getattr(entry, name) for name in meta)
-
-    def flatten_with_keys(entry: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        leaves, static = flatten(entry)
-        return tuple(zip(map(jax.tree_util.GetAttrKey, data), leaves, strict=True)), static
-
-    def unflatten(static: tuple[Any, ...], leaves: Iterable[Any]) -> Any:
-        return cls(**dict(zip(data, leaves, strict=True)), **dict(zip(meta, static, strict=True)))
-
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
 def _convert(where: str, value: Any, to: Any) -> Any:

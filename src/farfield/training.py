@@ -22,6 +22,7 @@ from farfield.models.base import Inputs, Mechanism, Model, Path
 from farfield.models.head import Head, cross_entropy
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
+from farfield.pytrees import pytree
 from farfield.random import Purpose, key_for, uniform_length
 from farfield.tasks.base import Task
 
@@ -52,7 +53,7 @@ class Shape:
     largest: int = 16
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclasses.dataclass(frozen=True)
 class Knobs:
     """What a compiled program takes as data: one training run is a shape and its knobs.

@@ -56,7 +56,7 @@ RULES: dict[str, Callable[[int], tuple[float, ...]]] = {
 @encodings.register("alibi")
 @dataclass(frozen=True)
 class Alibi(Encoding):
-    """Subtract m_h (n - t) from the logit of a query at n and a key at t; every head h has a slope m_h.
+    """ALiBi: subtract m_h (n - t) from the logit of a query at n and a key at t; every head h has a slope m_h.
 
     ``alibi`` alone takes the slopes of the paper's code; one head gets 2**-8. ``alibi:slope=1`` gives every head
     the slope 1, ``alibi:slope=-1`` rewards distance, ``alibi:learned=true`` trains the slopes from the rule's.
@@ -69,7 +69,7 @@ class Alibi(Encoding):
             (2**(-8i/heads)), or ``same`` (every head the slope itself). Left out: ``same`` where a slope is given,
             else ``reference``.
         learned: train the slope of each head, of either sign, from this start.
-        symmetric: use \\|n - t\\|, so that keys after the query are distant too (bidirectional attention).
+        symmetric: use |n - t|, so that keys after the query are distant too (bidirectional attention).
             Otherwise their bias has the other sign, which the causal mask hides.
         before_scaling: divide the bias by sqrt(d) as the dot product is, as Falcon does; the paper and BLOOM add
             it after. (T5 never divides by sqrt(d), so there the question does not arise.)

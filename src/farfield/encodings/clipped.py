@@ -16,7 +16,7 @@ from farfield.registry import traced
 @encodings.register("clipped")
 @dataclass(frozen=True)
 class Clipped(Encoding):
-    """Add a trained number b_r to the logit, r = min(max(query - key, 0), reach).
+    """One trained bias an offset, clipped: add b_r to the logit, r = min(max(query - key, 0), reach).
 
     The plainest table of relative biases: every offset down to -reach has a row of its own, those beyond share
     the last one, and keys after the query share row 0. Wherever training lengths exceed ``reach``, every row is

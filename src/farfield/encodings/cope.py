@@ -18,7 +18,7 @@ from farfield.registry import traced
 @encodings.register("cope")
 @dataclass(frozen=True)
 class Cope(Encoding):
-    """Add q . e[p] to the logit, p being the number of keys from the key to the query, as the query counts them.
+    """CoPE: add q . e[p] to the logit, p being the number of keys from the key to the query, as the query counts them.
 
     Every key up to the query has a gate g = sigmoid(q . k / sqrt(d)), and p sums the gates from the key to the
     query, both included, up to rows - 1; a p between whole numbers interpolates between its neighbours' vectors.

@@ -25,7 +25,7 @@ SMALLEST = 1e-6
 @encodings.register("fire")
 @dataclass(frozen=True)
 class Fire(Encoding):
-    """Add f(phi(query - key) / phi(max(L, query))) to the logit, phi(x) = log(1 + c x).
+    """FIRE: add f(phi(query - key) / phi(max(L, query))) to the logit, phi(x) = log(1 + c x).
 
     f is a network with one hidden layer of rectified linear units; f, c and L are trained in each head. A query
     at L or beyond sees the share of the way back to the start that lies between it and the key, which is always
@@ -34,7 +34,7 @@ class Fire(Encoding):
 
     c and L stay above 0 because their logarithms are trained; the published code takes absolute values. There
     one network with an output for each head serves a layer; here every head has a network. Keys after the query
-    take their distance \\|query - key\\|, as there; the mask hides them.
+    take their distance |query - key|, as there; the mask hides them.
 
     Attributes:
         hidden: units of f, 32 in the paper.

@@ -23,7 +23,7 @@ LARGEST_POWER = 2.0
 @encodings.register("kerple-log")
 @dataclass(frozen=True)
 class KerpleLog(Encoding):
-    """Add -p log(1 + a \\|query - key\\|) to the logit; p and a are trained in each head.
+    """KERPLE, logarithmic: add -p log(1 + a |query - key|) to the logit; p and a are trained in each head.
 
     They stay above 0 because their logarithms are what is trained; the published code clamps them instead, which
     leaves a head that reaches the bound without a gradient. It draws them at random; here they start from the
@@ -56,7 +56,7 @@ class KerpleLog(Encoding):
 @encodings.register("kerple-power")
 @dataclass(frozen=True)
 class KerplePower(Encoding):
-    """Add -a \\|query - key\\|**p to the logit, 0 < p < 2; a and p are trained in each head.
+    """KERPLE, power: add -a |query - key|**p to the logit, 0 < p < 2; a and p are trained in each head.
 
     a is the exponential of what is trained and p twice its logistic function, so both keep their ranges with a
     gradient everywhere; the published code clamps (and so allows p = 2 itself) and draws them at random. At p = 1

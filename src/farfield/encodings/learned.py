@@ -21,7 +21,7 @@ MOST_ROWS = 2**20
 @encodings.register("learned")
 @dataclass(frozen=True)
 class Learned(Encoding):
-    """Add a trained vector p_t to the token embedding at position t; the table starts from N(0, 1).
+    """Learned absolute: add a trained vector p_t to the token embedding at position t; the table starts from N(0, 1).
 
     Rows beyond the longest training length never receive a gradient (Proposition 2 of arXiv 2607.18759).
     A position outside the table is an error, or NaN where positions are traced: never a silent clamp. A position

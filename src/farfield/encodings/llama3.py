@@ -19,7 +19,7 @@ from farfield.registry import traced
 @encodings.register("llama3")
 @dataclass(frozen=True)
 class Llama3(ExtendedRope):
-    """Three bands by t = M theta_i / (2 pi), the turns that pair i makes within the original length M.
+    """Llama 3: three bands by t = M theta_i / (2 pi), the turns that pair i makes within the original length M.
 
     theta_i where t > high; theta_i / factor where t < low; between them (1 - s) theta_i / factor + s theta_i with
     s = (t - low) / (high - low).

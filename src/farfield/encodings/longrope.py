@@ -21,7 +21,7 @@ COMPUTED = 0.0
 @encodings.register("longrope")
 @dataclass(frozen=True)
 class LongRope(ExtendedRope):
-    """theta_i / short_factor[i] up to M = original_length in use, theta_i / long_factor[i] past it.
+    """LongRoPE: theta_i / short_factor[i] up to M = original_length in use, theta_i / long_factor[i] past it.
 
     Rotated queries and keys are multiplied by the attention factor a, at every length, so logits by a**2. The
     length in use is the largest query position given + 1, found anew at every call.

@@ -17,7 +17,7 @@ from farfield.registry import traced
 @encodings.register("p-rope")
 @dataclass(frozen=True)
 class PRope(RotaryFamily):
-    """RoPE that keeps the highest frequencies: theta_i = base**(-2i/d) for i < int(share * d) // 2, else 0.
+    """p-RoPE: RoPE that keeps the highest frequencies: theta_i = base**(-2i/d) for i < int(share * d) // 2, else 0.
 
     The slow pairs, which a trained model uses for content, then carry it at any distance. Unlike partial rotary
     (``rope:fraction``), the frequencies that stay are the same ones as in full RoPE.

@@ -17,7 +17,7 @@ from farfield.registry import traced
 @encodings.register("rope")
 @dataclass(frozen=True)
 class Rope(RotaryFamily):
-    """Rotate coordinate pair i of queries and keys by position * theta_i, theta_i = base**(-2i/r).
+    """RoPE: rotate coordinate pair i of queries and keys by position * theta_i, theta_i = base**(-2i/r).
 
     r is the number of coordinates that rotate, d for the whole head. The logit then depends on positions only
     through the offset key - query (Lemma 1 of arXiv 2607.18759).

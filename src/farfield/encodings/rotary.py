@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from farfield._types import Positions, PyTree
 from farfield.encodings.base import Encoding, encodings
 from farfield.errors import FarfieldError
+from farfield.pytrees import pytree
 
 LAYOUTS = ("half", "interleaved")
 LARGEST_BASE = 1e30
@@ -118,7 +119,7 @@ class RotaryFamily(Rotary):
             raise FarfieldError(f"{name}:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}")
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RopeTable(Rotary):
     """A rotary encoding with the cosines and sines of positions 0 .. longest - 1 computed once."""

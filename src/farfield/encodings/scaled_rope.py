@@ -62,7 +62,7 @@ class ExtendedRope(ScaledRope):
 @encodings.register("position-interpolation")
 @dataclass(frozen=True)
 class PositionInterpolation(ScaledRope):
-    """Positions divided by ``factor``: theta_i / factor, so that position 8 of factor 4 acts as position 2.
+    """Position interpolation: theta_i / factor, so that position 8 of factor 4 acts as position 2.
 
     Source: Chen et al., arXiv 2306.15595; "linear" in transformers.
 
@@ -109,7 +109,7 @@ class NTK(ScaledRope):
 @encodings.register("dynamic-ntk")
 @dataclass(frozen=True)
 class DynamicNTK(ExtendedRope):
-    """NTK-aware scaling that grows with the length L in use, and leaves lengths up to M = original_length alone.
+    """Dynamic NTK: scaling that grows with the length L in use, and leaves lengths up to M = original_length alone.
 
     theta_i = b**(-2i/d) with b = base * (factor max(L, M)/M - (factor - 1))**(d/(d-2)). L is the largest query
     position given + 1, found anew at every call: nothing is kept from a longer run to a shorter one.

@@ -17,7 +17,7 @@ from farfield.registry import traced
 @encodings.register("shaw")
 @dataclass(frozen=True)
 class Shaw(Encoding):
-    """Add q . a_c / sqrt(d) to the logit, c = clip(key - query, -reach, reach).
+    """Relative keys of Shaw et al.: add q . a_c / sqrt(d) to the logit, c = clip(key - query, -reach, reach).
 
     The table a has 2 reach + 1 rows of the head's width; offsets past the reach share the outermost rows, so it
     serves any length. Keys alone have relative vectors here; the paper adds some to the values as well and finds

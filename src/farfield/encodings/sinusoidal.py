@@ -29,7 +29,7 @@ class Width:
 @encodings.register("sinusoidal")
 @dataclass(frozen=True)
 class Sinusoidal(Encoding):
-    """Add sin(t theta_i) and cos(t theta_i) to the token embedding at position t, theta_i = base**(-2i/d).
+    """Sinusoidal absolute: add sin(t theta_i) and cos(t theta_i) to the token at position t, theta_i = base**(-2i/d).
 
     The inner product of two of these vectors depends on the offset alone, but a head also meets them with
     tokens and through its maps, so its logits are not relative.

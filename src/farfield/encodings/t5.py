@@ -21,7 +21,7 @@ FARTHEST = 2**30
 @encodings.register("t5")
 @dataclass(frozen=True)
 class T5(Encoding):
-    """Add a trained number b_c to the logit, c being the bucket of the offset key - query.
+    """T5: add a trained number b_c to the logit, c being the bucket of the offset key - query.
 
     Offsets share buckets the more the farther they are: with B buckets of past offsets and E = B // 2, the
     distances 0 .. E - 1 have one each, and a distance r >= E falls in bucket

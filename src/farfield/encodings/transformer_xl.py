@@ -21,7 +21,7 @@ from farfield.registry import traced
 @encodings.register("transformer-xl")
 @dataclass(frozen=True)
 class TransformerXL(Encoding):
-    """Add ((q + v) . W_R r_{query - key} + u . k) / sqrt(d) to the logit.
+    """Transformer-XL: add ((q + v) . W_R r_{query - key} + u . k) / sqrt(d) to the logit.
 
     r_x = [sin(x theta_0) .. sin(x theta_{d/2-1}), cos(x theta_0) ..], sines and cosines concatenated as in the
     published code, theta_i = base**(-2i/d). W_R, u and v are trained. With the dot product q . k / sqrt(d) this

@@ -26,7 +26,7 @@ WIDEST = 42.0
 @encodings.register("xpos")
 @dataclass(frozen=True)
 class XPos(RotaryFamily):
-    """RoPE whose pair i is multiplied by zeta_i**((n - m)/scale_base) for query n and key m <= n.
+    """xPos: RoPE whose pair i is multiplied by zeta_i**((n - m)/scale_base) for query n and key m <= n.
 
     zeta_i = (2i/d + 0.4) / 1.4 is below 1, so every pair fades with distance, the fastest first. For causal
     attention only: towards later keys it would grow.

@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Int
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content
 from farfield.models.base import Mechanism, Observed, Rows
+from farfield.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclasses.dataclass(frozen=True)
 class AttentionParameters:
     """The heads of one layer; every leaf has a leading head axis.

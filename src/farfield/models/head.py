@@ -23,9 +23,10 @@ from farfield._types import Key, PyTree, Scalar
 from farfield.models import attention, lookup
 from farfield.models.attention import AttentionParameters, linear
 from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
+from farfield.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class HeadParameters:
     """Everything a one-layer model trains.

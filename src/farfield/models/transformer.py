@@ -25,13 +25,14 @@ from farfield.errors import FarfieldError
 from farfield.models import attention
 from farfield.models.attention import AttentionParameters, linear
 from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
+from farfield.pytrees import pytree
 
 MOST_LAYERS = 64
 # Added to a variance, so that a constant vector is not divided by zero.
 SMALLEST_VARIANCE = 1e-5
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class NormParameters:
     """Scale and shift of a LayerNorm."""
@@ -40,7 +41,7 @@ class NormParameters:
     shift: Float[Array, " width"]
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class LayerParameters:
     """One block: attention with its output map W_O, and the MLP."""
@@ -55,7 +56,7 @@ class LayerParameters:
     down_bias: Float[Array, " width"]
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class TransformerParameters:
     """Everything a decoder transformer trains."""
