@@ -7,7 +7,7 @@ OUT ?= farfield-results/implicit-bias
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test test-slow lint format bench docs encodings lock clean help
+.PHONY: reproduce test test-slow test-reference lint format bench docs encodings lock clean help
 
 reproduce: $(READY) ## train every head behind the paper's central claims and judge each number
 	$(BIN)/farfield reproduce implicit-bias --out $(OUT)
@@ -17,6 +17,9 @@ test: $(READY) ## the test suite
 
 test-slow: $(READY) ## the longer checks: twenty kills at random moments, the whole reproduction
 	$(BIN)/pytest -m slow
+
+test-reference: .hf-venv/.ready ## formulas against transformers, in an environment with torch
+	.hf-venv/bin/pytest tests/test_reference_rotary.py tests/test_reference_bias.py
 
 lint: $(READY) ## style, formatting and types
 	$(BIN)/ruff check .
@@ -44,7 +47,7 @@ lock: $(READY) ## write requirements.lock again from pyproject.toml
 	  --output-file requirements.lock pyproject.toml requirements.in
 
 clean: ## remove the environments and caches, not the results
-	rm -rf $(VENV) .bench-venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench-venv .hf-venv .pytest_cache .ruff_cache .hypothesis
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -53,6 +56,12 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.hf-venv/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .hf-venv
+	.hf-venv/bin/pip install --quiet --require-hashes -r requirements.lock
+	.hf-venv/bin/pip install --quiet --no-build-isolation --editable '.[hf]'
 	touch $@
 
 .bench-venv/.ready: benchmarks/requirements.txt
