@@ -57,7 +57,7 @@ def draw(spec, shape, seed, temperature, length, dtype, model="head", normalizer
 def assert_equal_paths(dense, fast, tolerance):
     for (path, expected), found in zip(jax.tree_util.tree_leaves_with_path(dense), jax.tree.leaves(fast), strict=True):
         assert found.dtype == expected.dtype
-        scale = max(1.0, float(np.abs(expected).max()))
+        scale = float(np.abs(expected).max(initial=1.0))
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale, err_msg=str(path))
 
 

@@ -7,9 +7,21 @@ print(result.accuracy[48], result.carrier, result.dilution)
 result.plot("rope.png")
 """
 
-from farfield import encodings, tasks
+from farfield import encodings, models, normalizers, positions, tasks
 from farfield.api import TrainResult, train
 from farfield.errors import FarfieldError
+from farfield.showing import show
 
 __version__ = "0.1.0"
-__all__ = ["FarfieldError", "TrainResult", "__version__", "encodings", "tasks", "train"]
+__all__ = [
+    "FarfieldError",
+    "TrainResult",
+    "__version__",
+    "encodings",
+    "models",
+    "normalizers",
+    "positions",
+    "show",
+    "tasks",
+    "train",
+]

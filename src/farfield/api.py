@@ -18,8 +18,6 @@ from farfield.models import Model
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
 from farfield.probes.dilution import Dilution, fit
-from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
-from farfield.probes.kernel import KernelShape, kernel_shape
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import PARTS, Cell
 from farfield.studies.results import CellResult
@@ -263,7 +261,7 @@ class TrainResult:
         config = cell.config()
         del config["seed"]
         fitted = self.dilution
-        return _finite(
+        return finite(
             {
                 "accuracy": {length: estimate._asdict() for length, estimate in self.accuracy.items()},
                 "sequence_accuracy": {
@@ -308,94 +306,16 @@ class TrainResult:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class Shown:
-    """An encoding's profile with what it was made from.
-
-    Attributes:
-        encoding: with every setting filled in.
-        kernel: shape of the rotary kernel; None where the encoding does not rotate or the length is short.
-    """
-
-    encoding: Encoding
-    dim: int
-    profile: EncodingProfile
-    kernel: KernelShape | None
-
-    @property
-    def title(self) -> str:
-        """The encoding with its settings, in words."""
-        config = encodings.config(self.encoding)
-        settings = ", ".join(f"{key}={value}" for key, value in config.items() if key != "name")
-        return f"{config['name']}" + (f" ({settings})" if settings else "") + f", d = {self.dim}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything as one JSON-able object."""
-        rows = {
-            name: None if values is None else [float(value) for value in values]
-            for name, values in self.profile._asdict().items()
-        }
-        rows["offsets"] = self.profile.offsets.tolist()
-        return _finite(
-            {
-                "encoding": encodings.config(self.encoding),
-                "dim": self.dim,
-                "relative": self.encoding.relative,
-                **rows,
-                "kernel": None if self.kernel is None else self.kernel._asdict(),
-            }
-        )
-
-
-def show(
-    encoding: str | Encoding,
-    settings: dict[str, Any] | None = None,
-    *,
-    dim: int = 64,
-    length: int = 64,
-    trained: int = 16,
-    head: tuple[int, int] = (0, 1),
-    seed: int = 0,
-) -> Shown:
-    """What an encoding alone does over offsets, before any training.
-
-    Args:
-        settings: of the encoding, beside those in its name.
-        dim: dimension that it acts on.
-        length: places; the query is the last.
-        trained: training length, which some encodings refer to.
-        head: which head of how many.
-        seed: of trainable parameters, shown as training starts from them.
-
-    Raises:
-        FarfieldError: naming the setting, the reason and the mend.
-    """
-    if isinstance(encoding, str):
-        given = encodings.parse(encoding)
-        config = encodings.config(given)
-        encoding = encodings.get(config.pop("name"), **config | (settings or {}))
-    index, heads = head
-    if not 0 <= index < heads:
-        raise FarfieldError(f"head {index} of {heads}: write INDEX/HEADS with the index from 0 to {heads - 1}")
-    if dim < 1:
-        raise FarfieldError(f"dim = {dim} must be a whole number from 1 up")
-    encoding = encodings.normalized(encoding).resolved(trained, length)
-    encoding.check(dim, length)
-    profile = encoding_profile(encoding, dim, length, seed=seed, head=index, heads=heads)
-    shape = None if profile.rotation is None or length < 5 else kernel_shape(profile.rotation)
-    return Shown(encoding, dim, profile, shape)
-
-
 def _as_dicts(estimates: dict[int, Estimate] | None) -> dict[int, Any] | None:
     return estimates and {length: estimate._asdict() for length, estimate in estimates.items()}
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same structure with NaN and infinity as None, which JSON can hold."""
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value

@@ -268,9 +268,9 @@ def show(
 
         farfield show alibi --head 2/8 --json
     """
-    from farfield.api import show as profile_of
     from farfield.report.figures import check_path, encoding_response, save
     from farfield.report.terminal import profile_table
+    from farfield.showing import show as profile_of
 
     if plot is not None:
         check_path(plot)

@@ -141,4 +141,9 @@ class Encoding:
         del width, longest
 
 
+def adds_vectors(encoding: Encoding) -> bool:
+    """Whether an encoding has the hook :meth:`Encoding.embed`."""
+    return type(encoding).embed is not Encoding.embed
+
+
 encodings: Registry[Encoding] = Registry("encoding")

@@ -33,14 +33,15 @@ class HeadParameters:
 
     Attributes:
         embedding: token table E, one row a token.
-        scored: the table that queries and keys are computed from where it is not ``embedding``, else None.
+        scored: what queries and keys are computed from where it is not ``embedding``: one vector that all places
+            share, or no row where the encoding's own vectors are all there is; else None.
         attention: the heads.
         readout: U, one row a class.
         encoding: the positional encoding's parameters for the token embedding.
     """
 
     embedding: Float[Array, "vocabulary width"]
-    scored: Float[Array, "one width"] | None
+    scored: Float[Array, "rows width"] | None
     attention: AttentionParameters
     readout: Float[Array, "vocabulary width"]
     encoding: PyTree

@@ -67,7 +67,7 @@ def head_views(parameters: HeadParameters, mechanism: Mechanism) -> list[HeadVie
                 encoding=mechanism.encoding.of_head(index, heads),
                 embedding=parameters.encoding,
                 parameters=head,
-                scored=parameters.embedding if parameters.scored is None else parameters.scored,
+                scored=parameters.embedding if parameters.scored is None else parameters.scored.sum(0, keepdims=True),
                 token_scores=parameters.embedding @ head.value.T @ readout.T,
                 readout=readout,
                 values_see_positions=parameters.scored is None,

@@ -1,10 +1,12 @@
 """The positional-only head: logits from positions alone, values from content.
 
-Every query and every key is computed from the same trained vector c in place of the token::
+Queries and keys are computed from the vector p that the encoding adds, in place of the token::
 
-    q = W_Q (c + p_n)     k_t = W_K (c + p_t)     v_t = W_V E[token_t]
+    q = W_Q p_n     k_t = W_K p_t     v_t = W_V E[token_t]
 
-with p the encoding's added vector, if any. What the head can select is then what the encoding can express.
+and from one trained vector c, the same at every place, where it adds none. What the head can select is then what the
+encoding can express: pairs of positions (n, t) for learned absolute vectors, offsets for rotary ones. (With c beside
+p, learned vectors would also hold a rule about the key's position alone, which carries over.)
 Source: the controlled abstraction of "A Positional Realizability Theory of Length Generalization" (abstract).
 """
 
@@ -18,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from farfield._types import Key
+from farfield.encodings.base import adds_vectors
 from farfield.models.base import Inputs, Mechanism, models
 from farfield.models.head import Head, HeadParameters
 
@@ -34,13 +37,15 @@ class PositionalHead(Head):
 
     def initialize(self, key: Key, mechanism: Mechanism, vocabulary: int) -> HeadParameters:
         parameters = super().initialize(key, mechanism, vocabulary)
-        scored = jax.random.normal(jax.random.fold_in(key, 1), (1, self.width))
+        rows = 0 if adds_vectors(mechanism.encoding) else 1
+        scored = jax.random.normal(jax.random.fold_in(key, 1), (rows, self.width))
         return dataclasses.replace(parameters, scored=scored)
 
     def _vectors(self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs) -> tuple[Any, Any]:
         assert parameters.scored is not None
         added = mechanism.encoding.embed(parameters.encoding, inputs.positions)
         places, sequences = inputs.tokens.shape
-        x = parameters.scored if added is None else parameters.scored + added
+        shared = parameters.scored.sum(axis=0, keepdims=True)
+        x = shared if added is None else shared + added
         scored = jnp.broadcast_to(x[None], (sequences, places, x.shape[-1]))
         return scored, parameters.embedding[inputs.tokens.T]

@@ -9,9 +9,10 @@ from itertools import groupby
 from rich import box
 from rich.table import Table
 
-from farfield.api import Shown, TrainResult
+from farfield.api import TrainResult
 from farfield.papers.reproduce import Reproduction
 from farfield.papers.verdicts import Verdict
+from farfield.showing import Shown
 from farfield.statistics import Estimate
 
 COLOURS = {"reproduced": "green", "differs": "bold red", "not-comparable": "dim"}

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from farfield.encodings import Encoding, encodings
+from farfield.encodings.base import adds_vectors
 from farfield.errors import FarfieldError, unknown
 from farfield.models import Model, models
 from farfield.models.base import Path
@@ -142,8 +143,8 @@ class Cell:
     def _check_parts(self) -> None:
         """Refuse parts that do not fit each other."""
         self.normalizer.check()
-        adds_vector = type(self.encoding).embed is not Encoding.embed
-        self.encoding.check(self.model.width if adds_vector else self.model.head_width, self.largest_position)
+        width = self.model.width if adds_vectors(self.encoding) else self.model.head_width
+        self.encoding.check(width, self.largest_position)
         if not self.streams and self.lengths[-1] > LONGEST_TEST_AT_ONCE:
             raise FarfieldError(
                 f"test length {self.lengths[-1]}: task {tasks.name_of(self.task)} with model "

@@ -184,7 +184,7 @@ class CellResult:
             width = inside.query.shape[-1]
             return np.asarray(inside.query).reshape(-1, width), np.asarray(inside.key).reshape(-1, width)
         scored = self.parameters.scored
-        inputs = np.asarray(self.parameters.embedding if scored is None else scored)
+        inputs = np.asarray(self.parameters.embedding if scored is None else scored.sum(axis=0, keepdims=True))
         added = self.cell.encoding.embed(self.parameters.encoding, jnp.arange(self.cell.longest))
         if added is not None:
             inputs = (inputs + np.asarray(added)[:, None]).reshape(-1, inputs.shape[-1])

@@ -1,0 +1,90 @@
+"""The Python interface to an encoding by itself: :func:`show`, before any training."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from farfield.api import finite
+from farfield.encodings import Encoding, encodings
+from farfield.errors import FarfieldError
+from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
+from farfield.probes.kernel import KernelShape, kernel_shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """An encoding's profile with what it was made from.
+
+    Attributes:
+        encoding: with every setting filled in.
+        kernel: shape of the rotary kernel; None where the encoding does not rotate or the length is short.
+    """
+
+    encoding: Encoding
+    dim: int
+    profile: EncodingProfile
+    kernel: KernelShape | None
+
+    @property
+    def title(self) -> str:
+        """The encoding with its settings, in words."""
+        config = encodings.config(self.encoding)
+        settings = ", ".join(f"{key}={value}" for key, value in config.items() if key != "name")
+        return f"{config['name']}" + (f" ({settings})" if settings else "") + f", d = {self.dim}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON-able object."""
+        rows = {
+            name: None if values is None else [float(value) for value in values]
+            for name, values in self.profile._asdict().items()
+        }
+        rows["offsets"] = self.profile.offsets.tolist()
+        return finite(
+            {
+                "encoding": encodings.config(self.encoding),
+                "dim": self.dim,
+                "relative": self.encoding.relative,
+                **rows,
+                "kernel": None if self.kernel is None else self.kernel._asdict(),
+            }
+        )
+
+
+def show(
+    encoding: str | Encoding,
+    settings: dict[str, Any] | None = None,
+    *,
+    dim: int = 64,
+    length: int = 64,
+    trained: int = 16,
+    head: tuple[int, int] = (0, 1),
+    seed: int = 0,
+) -> Shown:
+    """What an encoding alone does over offsets, before any training.
+
+    Args:
+        settings: of the encoding, beside those in its name.
+        dim: dimension that it acts on.
+        length: places; the query is the last.
+        trained: training length, which some encodings refer to.
+        head: which head of how many.
+        seed: of trainable parameters, shown as training starts from them.
+
+    Raises:
+        FarfieldError: naming the setting, the reason and the mend.
+    """
+    if isinstance(encoding, str):
+        given = encodings.parse(encoding)
+        config = encodings.config(given)
+        encoding = encodings.get(config.pop("name"), **config | (settings or {}))
+    index, heads = head
+    if not 0 <= index < heads:
+        raise FarfieldError(f"head {index} of {heads}: write INDEX/HEADS with the index from 0 to {heads - 1}")
+    if dim < 1:
+        raise FarfieldError(f"dim = {dim} must be a whole number from 1 up")
+    encoding = encodings.normalized(encoding).resolved(trained, length)
+    encoding.check(dim, length)
+    profile = encoding_profile(encoding, dim, length, seed=seed, head=index, heads=heads)
+    shape = None if profile.rotation is None or length < 5 else kernel_shape(profile.rotation)
+    return Shown(encoding, dim, profile, shape)
