@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farfield.probes import attention, carrier, dilution, kernel
-from farfield.probes.accuracy import accuracy
+from farfield.probes.accuracy import accuracy, range_means
 from farfield.probes.position_table import table_norms
 from farfield.statistics import over_seeds, t_halfwidth, wilson
 
@@ -259,3 +259,14 @@ def test_one_seed_has_wilsons_interval_over_its_sequences_or_none():
     assert over_seeds([0.8], trials=10)[1:3] == wilson(8, 10)
     assert over_seeds([0.8])[1:4] == (None, None, 1)
     assert over_seeds([math.nan], trials=10)[1:3] == (None, None)
+
+
+@pytest.mark.parametrize(("longest", "expected"), [(100, 0.62560), (500, 0.25770)])
+def test_an_average_over_lengths_depends_on_which_lengths(longest, expected):
+    """neural_networks_chomsky_hierarchy issue 9: accuracy that falls from length 40 on."""
+    lengths = np.arange(1, longest + 1)
+    falling = 0.05 + 0.95 * np.minimum(1, 40 / lengths)
+    means = range_means(falling, lengths, 40)
+    assert means.trained == pytest.approx(1, abs=1e-12)
+    assert means.longer == pytest.approx(expected, abs=5e-6)
+    assert np.isnan(range_means(falling, lengths, longest).longer)

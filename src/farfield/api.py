@@ -17,6 +17,7 @@ from farfield.errors import FarfieldError, unknown
 from farfield.models import Model
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
+from farfield.probes.accuracy import RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import PARTS, Cell
@@ -174,6 +175,12 @@ class TrainResult:
         sequences = self.cells[0].cell.sequences
         return self._by_length([result.sequence_accuracy for result in self.cells], sequences)
 
+    @cached_property
+    def range_means(self) -> RangeMeans:
+        """Mean accuracy over test lengths within the trained range, and beyond it; every length counts once."""
+        means = np.array([estimate.mean for estimate in self.accuracy.values()])
+        return range_means(means, np.array(self.lengths), self.cells[0].cell.longest)
+
     @property
     def chance(self) -> dict[int, float]:
         """Accuracy of the best guess that ignores the sequence, by length."""
@@ -267,6 +274,7 @@ class TrainResult:
                 "sequence_accuracy": {
                     length: estimate._asdict() for length, estimate in self.sequence_accuracy.items()
                 },
+                "range_means": self.range_means._asdict(),
                 "chance": self.chance,
                 "overlap": self.overlap,
                 "selected": _as_dicts(self.selected),

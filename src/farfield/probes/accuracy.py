@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Float, Int
+
 from farfield.statistics import wilson
 
 
@@ -26,3 +29,28 @@ def accuracy(correct: int, tested: int, sequences: int, chance: float) -> Accura
     """Accuracy with its interval, from counts of rows in so many sequences."""
     value = int(correct) / int(tested)
     return Accuracy(value, *wilson(round(value * sequences), sequences), chance)
+
+
+class RangeMeans(NamedTuple):
+    """Accuracy averaged over test lengths, each counting once; NaN for a side without lengths.
+
+    An average over lengths says nothing without them (neural_networks_chomsky_hierarchy issue 9): the same falling
+    curve averages .63 to length 100 and .26 to length 500.
+
+    Attributes:
+        trained: over lengths up to the longest training length.
+        longer: over lengths beyond it.
+    """
+
+    trained: float
+    longer: float
+
+
+def range_means(values: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"], longest: int) -> RangeMeans:
+    """Means over test lengths up to ``longest`` and beyond it."""
+    inside = np.asarray(lengths) <= longest
+
+    def mean(part: np.ndarray) -> float:
+        return float(part.mean()) if part.size else float("nan")
+
+    return RangeMeans(mean(np.asarray(values)[inside]), mean(np.asarray(values)[~inside]))

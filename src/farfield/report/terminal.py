@@ -96,6 +96,11 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
         )
     yield table
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
+    means = result.range_means
+    parts = {f"up to {cell.longest}": means.trained, "beyond": means.longer}
+    shown = ", ".join(f"{value:.3f} {name}" for name, value in parts.items() if math.isfinite(value))
+    yield f"Mean over these test lengths, each counting once: {shown}."
+    yield f"Trained on lengths {cell.shortest} to {cell.longest}."
     yield from _notes(result)
     carrier = result.carrier
     peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
