@@ -19,6 +19,7 @@ from support import PAIRWISE_SPECS, double_precision, drawn_head, example, head_
 # (sequences, vocabulary, width, positions): more sequences than tokens; and fewer, with enough positions for the
 # blocked sum with a remainder.
 SHAPES = [(7, 5, 4, 6), (3, 9, 6, 37)]
+EACH_KIND = ("rope", "learned", "t5", "shaw", "all-hooks")
 ALL = [*PAIRWISE_SPECS, "triangle", "all-hooks"]
 
 
@@ -67,6 +68,8 @@ def assert_equal_paths(dense, fast, tolerance):
     shape=st.sampled_from(SHAPES), seed=st.integers(0, 10**6), temperature=st.floats(0.2, 5.0), data=st.data(),
 )  # fmt: skip
 def test_lookup_and_dense_agree_in_float64(spec, shape, seed, temperature, data):
+    # Both shapes for one encoding of each kind; for all others the one that compiles faster.
+    shape = shape if spec in EACH_KIND else SHAPES[0]
     length = data.draw(st.integers(1, shape[-1]), label="length")
     with double_precision():
         arguments = draw(spec, shape, seed, temperature, length, jnp.float64)
@@ -85,7 +88,7 @@ def test_lookup_and_dense_agree_for_several_heads_all_rows_and_positions_alone(s
             assert_equal_paths(dense, fast, tolerance=1e-10)
 
 
-@pytest.mark.parametrize("spec", [spec for spec in ALL if ":" not in spec])
+@pytest.mark.parametrize("spec", ["rope", "learned", "t5", "shaw", "all-hooks"])
 @pytest.mark.parametrize("length", [1, 6])
 def test_lookup_and_dense_agree_in_float32(spec, length, strict_dtypes):
     arguments = draw(spec, SHAPES[0], 3, 0.7, length, jnp.float32)

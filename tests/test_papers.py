@@ -14,7 +14,7 @@ from farfield.papers.reproduce import plan, reproduce, select_items
 from farfield.report.page import write_page
 
 PAPER = PAPERS["implicit-bias"]
-NAMES = {"table1", "table2", "table5", "table7", "figure1", "figure2", "figure3"}
+NAMES = {"table1", "table2", "table5", "table7", "figure1", "figure2", "figure3", "figure5"}
 
 
 class Recorder:
