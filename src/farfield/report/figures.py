@@ -7,6 +7,7 @@ are Okabe and Ito's.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,11 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         middle.set_ylim(0, 1.04)
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
         targets = first.target_offsets
-        if targets is not None:
+        # One line for all curves, or none where their targets differ.
+        every = {
+            tuple(cells[0].target_offsets if cells[0].target_offsets is not None else ()) for cells in results.values()
+        }
+        if targets is not None and len(every) == 1:
             right.plot(first.lengths, targets, color="0.35", dashes=(4, 3), linewidth=1)
             _note(right, "target", (first.lengths[-1], targets[-1]), shift=(-2, -9))
         _legend(figure, [left], results)
@@ -144,7 +149,7 @@ def encoding_response(title: str, profile: EncodingProfile) -> Figure:
     shown = [name for name in parts if getattr(profile, name) is not None] or ["rotation"]
     with mpl.rc_context(STYLE):
         figure = _figure(4.2 * len(shown) + 0.6, 3.2)
-        figure.suptitle(title, fontsize=10)
+        figure.suptitle(textwrap.fill(title, 55 * len(shown)), fontsize=9)
         panels = np.atleast_1d(figure.subplots(1, len(shown)))
         for axes, name in zip(panels, shown, strict=True):
             values = getattr(profile, name)
