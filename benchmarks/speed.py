@@ -177,13 +177,14 @@ def serve_farfield(path: str, steps: int) -> None:
     import jax.numpy as jnp
 
     import farfield
-    from farfield.encodings import Rope
+    from farfield.encodings.rope import Rope
+    from farfield.models.head import Head
     from farfield.studies import running
     from farfield.studies.cells import Cell
-    from farfield.tasks import FixedOffset
+    from farfield.tasks.offset import FixedOffset
 
     jax.config.update("jax_enable_compilation_cache", False)
-    cores, lanes = running.cores(), running.LANES
+    cores, lanes = running.cores(), Head.lanes
     # At least eight heads, and the same number of chunks on every core.
     heads = lanes * cores * -(-8 // (lanes * cores))
     task = FixedOffset(1)

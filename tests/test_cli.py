@@ -161,11 +161,11 @@ def test_ctrl_c_stops_at_once_and_says_what_is_kept(tmp_path):
     command = [sys.executable, "-c", "from farfield.cli import main; main()", "train", "--steps", "1000000"]
     process = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert "training 8 heads" in process.stderr.readline()
+    assert "training 8 models" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped; finished heads are kept" in errors
+    assert "stopped; finished models are kept" in errors
     assert "Traceback" not in errors
 
 

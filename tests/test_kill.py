@@ -70,4 +70,4 @@ def test_twenty_kills_lose_nothing_and_repeat_nothing(tmp_path):
     assert not list(folder.glob("*.writing")), "leftovers of killed processes"
 
     again = subprocess.run([*COMMAND, "--out", str(folder)], capture_output=True, text=True, check=True)
-    assert re.search(rf"training {HEADS} heads, {HEADS} of them finished before", again.stderr)
+    assert re.search(rf"training {HEADS} models, {HEADS} of them finished before", again.stderr)

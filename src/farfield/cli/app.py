@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _fail(f"cannot write the output: {reason.strerror}")
         _discard_output()
     if code == INTERRUPTED:
-        print("farfield: stopped; finished heads are kept where --out names a folder", file=sys.stderr, flush=True)
+        print("farfield: stopped; finished models are kept where --out names a folder", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)  # without waiting for heads in flight: what is stored is stored whole
     sys.exit(code or 0)
 

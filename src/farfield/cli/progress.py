@@ -27,7 +27,7 @@ class Bar:
 
     def start(self, total: int, stored: int) -> None:
         columns = (
-            TextColumn("training heads"),
+            TextColumn("training models"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -52,7 +52,7 @@ class Lines:
         self._total, self._done = total, stored
         self._started = self._spoken = time.monotonic()
         kept = f", {stored} of them finished before" if stored else ""
-        self._say(f"training {total} {'head' if total == 1 else 'heads'}{kept}")
+        self._say(f"training {total} {'model' if total == 1 else 'models'}{kept}")
 
     def advance(self) -> None:
         self._done += 1

@@ -116,7 +116,7 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
         yield "Dilution: not fitted, which takes three test lengths and attention that is not zero."
     if result.diverged:
         yield f"Diverged (loss not finite), counted as they are: seeds {', '.join(map(str, result.diverged))}."
-    yield f"{n} {'head' if n == 1 else 'heads'} in {result.seconds:.1f} s, compilation included."
+    yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
 
 
 BAR = 40
