@@ -306,7 +306,7 @@ def measure(python: str, rounds: int, steps: int) -> dict[str, Any]:
         return statistics.fmean(statistics.fmean(head[max(0, at - BEFORE) : at]) for head in losses)
 
     compared = [at for at in LOSS_AT if at <= steps] or [steps]
-    padded = Operations(setting["vocabulary"], setting["width"], setting["longest"], setting["batch"])
+    padded = Operations(setting["vocabulary"], setting["model"]["width"], setting["longest"], setting["batch"])
     exact = dataclasses.replace(padded, positions=(setting["shortest"] + setting["longest"]) / 2)
     median = {name: statistics.median(values) for name, values in times.items()}
     work = setting["heads"] * steps / setting["cores"] / 1000
@@ -318,7 +318,8 @@ def measure(python: str, rounds: int, steps: int) -> dict[str, Any]:
             "load_before": load,
         },
         "versions": {"farfield": setting["farfield"], "jax": setting["jax"], **torch.versions},
-        "setting": {key: setting[key] for key in ("heads", "lanes", "steps", "batch", "width", "vocabulary")},
+        "setting": {key: setting[key] for key in ("heads", "lanes", "steps", "batch", "vocabulary")}
+        | {"width": setting["model"]["width"]},
         "steps_timed": {"pytorch": torch_steps, "lookup": steps, "dense": dense_setting["steps"]},
         "ms_per_step_and_head": times,
         "median": median,
