@@ -108,3 +108,30 @@ def test_bad_settings_are_refused_with_the_input_the_reason_and_the_mend(argumen
         ff.train(*arguments, **settings)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"out": ""}, "out = '' must name a folder"),
+        ({"out": 3}, "out = 3 must name a folder"),
+        ({"test": 16}, "test = 16 must be a list"),
+        ({"test": "16"}, "test = '16' must be a list"),
+        ({"lengths": 16}, "lengths = 16 must be the shortest and longest"),
+        ({"lengths": (8,)}, "must be the shortest and longest"),
+        ({"lengths": "8:16"}, "must be the shortest and longest"),
+        ({"workers": 0}, "workers = 0 must be"),
+        ({"seeds": True}, "seeds = True must be"),
+        ({"task": 3}, "task = 3 is no registered task"),
+        ({"encoding": None}, "encoding = None is no registered encoding"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused_by_name(settings, words):
+    with pytest.raises(FarfieldError, match=words):
+        ff.train(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"dim": "64"}, {"length": 0}, {"length": 2.5}, {"seed": -1}, {"trained": 0}])
+def test_show_refuses_numbers_of_the_wrong_kind_by_name(settings):
+    with pytest.raises(FarfieldError, match=f"{next(iter(settings))} = "):
+        ff.show("rope", **settings)

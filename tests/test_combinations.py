@@ -235,3 +235,16 @@ def test_regimes_of_training_and_test_are_separate_and_recorded():
     assert cell.config()["positions"]["name"] == "random-start"
     assert cell.config()["test_positions"]["name"] == "fixed"
     assert tiny(positions="random-start:64").config()["test_positions"]["name"] == "random-start"
+
+
+@pytest.mark.parametrize("positions", ["coupled", "fixed:100", "random-subset:64"])
+def test_probes_read_a_learned_table_where_the_regime_put_the_tokens(positions):
+    """With coupled positions, the largest is below the length: rows 0 .. 15 are not what training saw."""
+    cell = small_cell("learned", "copy", positions=positions, steps=2, sequences=8, batch=8, lengths=(12, 20))
+    (result,) = run([cell])
+    assert np.isfinite(result.carrier.key)
+    assert result.table_norms is None
+    assert result.observe(20, sequences=2)["layer 0 head 0"].weights.shape == (2, 20, 20)
+    for length, sequences in ((5000, 1), (0, 1), (12, 0), (4096, 100)):
+        with pytest.raises(FarfieldError, match="observe"):
+            result.observe(length, sequences)

@@ -27,6 +27,7 @@ from farfield.studies.store import Store, versions
 from farfield.tasks import Task
 
 MOST_SEEDS = 100_000
+MOST_WORKERS = 4096
 
 
 def train(
@@ -72,6 +73,13 @@ def train(
         FarfieldError: naming the setting, the reason and the mend.
     """
     chosen = chosen_seeds(seeds)
+    shortest, longest = _pair_of_lengths(lengths)
+    if isinstance(test, str | bytes) or not isinstance(test, Iterable):
+        raise FarfieldError(f"test = {test!r} must be a list of test lengths, for example [16, 48]")
+    if out is not None and (not isinstance(out, str | Path) or not str(out).strip()):
+        raise FarfieldError(f"out = {out!r} must name a folder")
+    if workers is not None and (not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS):
+        raise FarfieldError(f"workers = {workers!r} must be a whole number from 1 to {MOST_WORKERS}")
     started = time.perf_counter()
     parts = {
         "encoding": encoding,
@@ -81,10 +89,16 @@ def train(
         "positions": positions,
         "test_positions": test_positions,
     }
-    cells = cells_for(parts, chosen, lengths, tuple(test), settings)
+    cells = cells_for(parts, chosen, (shortest, longest), tuple(test), settings)
     store = None if out is None else Store(out)
     results = run(cells, store, workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
+
+
+def _pair_of_lengths(lengths: Any) -> tuple[Any, Any]:
+    if isinstance(lengths, str) or not isinstance(lengths, Iterable) or len(pair := tuple(lengths)) != 2:
+        raise FarfieldError(f"lengths = {lengths!r} must be the shortest and longest training length, as in (8, 16)")
+    return pair[0], pair[1]
 
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
@@ -94,7 +108,7 @@ def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
         if not named or len(set(named)) < len(named):
             raise FarfieldError(f"seeds {named} must name at least one seed, and none twice")
         return named
-    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or not 1 <= seeds <= MOST_SEEDS:
         raise FarfieldError(f"seeds = {seeds!r} must be a number of seeds from 1 to {MOST_SEEDS}, or a list of seeds")
     return list(range(seeds))
 
@@ -117,6 +131,10 @@ def cells_for(
         if name not in fields:
             raise unknown("setting", name, fields)
     named = {name: PARTS[name].parse(part) if isinstance(part, str) else part for name, part in parts.items()}
+    for name, part in named.items():
+        if not (part is None and name == "test_positions") and not PARTS[name].holds(part):
+            kind = PARTS[name].kind
+            raise FarfieldError(f"{name} = {part!r} is no registered {kind}: give one, or its name (`farfield list`)")
     first = Cell(
         **named,
         shortest=lengths[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from farfield.encodings import encodings
@@ -51,6 +52,11 @@ def _registered(registry: Registry[Any]) -> list[dict[str, Any]]:
         required = ",".join(key.upper() for key, value in settings.items() if value is None)
         optional = ",".join(f"{key}={value}" for key, value in settings.items() if value is not None)
         written = name + (f":{required}" if required else "") + (f"[:{optional}]" if optional else "")
-        summary = (cls.__doc__ or "").strip().split("\n")[0]
+        summary = _plain((cls.__doc__ or "").strip().split("\n")[0])
         entries.append({"name": name, "written": written, "summary": summary, "settings": settings})
     return entries
+
+
+def _plain(text: str) -> str:
+    """A docstring's line without the marks of its markup."""
+    return re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")

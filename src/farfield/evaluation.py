@@ -260,16 +260,17 @@ def _whole_chunk(
     )
 
 
-def mean_logits(
-    parameters: Any, knobs: Knobs, query_position: Int[Array, ""], key_positions: Int[Array, " position"], head: int = 0
-) -> Float[Array, " position"]:
+def mean_logits(parameters: Any, knobs: Knobs, positions: Positions, head: int = 0) -> Float[Array, " position"]:
     """Exact mean logit of each key over uniform tokens, in logit units (as it enters the normalizer).
 
-    For the query's own position the key's token is the query's; for all others it is independent. This is
-    phi of Corollary 2 (arXiv 2607.18759), and for rotary heads m_Q^T R_delta m_K / sqrt(d) off the diagonal.
+    The query is at the last of ``positions``. For its own place the key's token is the query's; for all others it is
+    independent. This is phi of Corollary 2 (arXiv 2607.18759), and for rotary heads m_Q^T R_delta m_K / sqrt(d) off
+    the diagonal.
     """
     view = lookup.head_views(parameters, knobs.mechanism)[head]
-    scale = jnp.asarray(knobs.normalizer.scale(view.parameters.normalizer, query_position + 1), view.scored.dtype)
-    logits = lookup.tables(view, scale, query_position, key_positions).logits  # [query token, position, key token]
+    scale = jnp.asarray(
+        knobs.normalizer.scale(view.parameters.normalizer, jnp.asarray(len(positions))), view.scored.dtype
+    )
+    logits = lookup.tables(view, scale, positions[-1], positions).logits  # [query token, position, key token]
     own = jnp.diagonal(logits, axis1=0, axis2=2).mean(axis=1)
-    return jnp.where(key_positions == query_position, own, logits.mean(axis=(0, 2)))
+    return jnp.where(jnp.arange(len(positions)) == len(positions) - 1, own, logits.mean(axis=(0, 2)))

@@ -22,6 +22,9 @@ from farfield.pytrees import register_pytree
 T = TypeVar("T")
 Entry = TypeVar("Entry")
 
+# Positions and what is compared with them are 32-bit whole numbers.
+LARGEST_WHOLE = 2**31 - 1
+
 
 def traced(default: Any = dataclasses.MISSING) -> Any:
     """A dataclass field whose value is data to the compiled program rather than part of its shape."""
@@ -115,6 +118,10 @@ class Registry(Generic[T]):
         """The same entry with every number of its declared kind, so that 10000 and 10000.0 are one setting."""
         return self.from_config(self.config(entry))
 
+    def holds(self, entry: Any) -> bool:
+        """Whether ``entry``'s class is registered here."""
+        return type(entry) in self._classes.values()
+
     def name_of(self, entry: T) -> str:
         """The name that ``entry``'s class is registered under."""
         for name, cls in self._classes.items():
@@ -150,6 +157,8 @@ def _convert(where: str, value: Any, to: Any) -> Any:
         lossless = False
     if not lossless:
         raise FarfieldError(f"{where}={value!r} is not {'a whole number' if to is int else 'a number'}")
+    if isinstance(converted, int) and abs(converted) > LARGEST_WHOLE:  # pyright: ignore[reportPossiblyUnboundVariable]
+        raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
     return converted  # pyright: ignore[reportPossiblyUnboundVariable]
 
 

@@ -7,9 +7,13 @@ from typing import Any
 
 from farfield.api import finite
 from farfield.encodings import Encoding, encodings
-from farfield.errors import FarfieldError
+from farfield.errors import FarfieldError, unknown
+from farfield.models.base import MOST_HEADS, WIDEST
 from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
 from farfield.probes.kernel import KernelShape, kernel_shape
+from farfield.registry import LARGEST_WHOLE
+
+LONGEST_SHOWN = 2**16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Shown:
         )
 
 
+def _written(text: str) -> set[str]:
+    """Names of the settings that one line spells out."""
+    parts = filter(None, text.partition(":")[2].split(","))
+    return {part.partition("=")[0].strip() for part in parts}
+
+
 def show(
     encoding: str | Encoding,
     settings: dict[str, Any] | None = None,
@@ -77,12 +87,19 @@ def show(
     if isinstance(encoding, str):
         given = encodings.parse(encoding)
         config = encodings.config(given)
-        encoding = encodings.get(config.pop("name"), **config | (settings or {}))
+        name = config.pop("name")
+        for key in settings or {}:
+            if key not in config:
+                raise unknown(f"setting of encoding {name!r}", key, config)
+            if key in _written(encoding):
+                raise FarfieldError(f"{key} is set twice: in {encoding!r} and apart from it")
+        encoding = encodings.get(name, **config | (settings or {}))
     index, heads = head
-    if not 0 <= index < heads:
-        raise FarfieldError(f"head {index} of {heads}: write INDEX/HEADS with the index from 0 to {heads - 1}")
-    if dim < 1:
-        raise FarfieldError(f"dim = {dim} must be a whole number from 1 up")
+    limits = {"dim": (dim, 1, WIDEST), "length": (length, 1, LONGEST_SHOWN), "trained": (trained, 1, LARGEST_WHOLE)}
+    limits |= {"heads": (heads, 1, MOST_HEADS), "head": (index, 0, heads - 1), "seed": (seed, 0, 2**32 - 1)}
+    for name, (value, least, most) in limits.items():
+        if not isinstance(value, int) or not least <= value <= most:
+            raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
     encoding = encodings.normalized(encoding).resolved(trained, length)
     encoding.check(dim, length)
     profile = encoding_profile(encoding, dim, length, seed=seed, head=index, heads=heads)

@@ -123,7 +123,7 @@ def train(
     test_positions: Annotated[
         str | None,
         typer.Option(
-            help="The same in tests, also interpolate, clamp or rescale for tables [default: as in training]."
+            help="The same in tests, also interpolate, clamp or rescale for tables (as in training if left out)."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")] = 8,
@@ -143,7 +143,9 @@ def train(
 ) -> None:
     """Train models on short sequences, test them on long ones, say what they selected.
 
-    `farfield list` names every encoding, task, model, normalizer and position regime; any of them combine.
+    `farfield list` names every encoding, task, model, normalizer and position regime. They combine freely; what makes
+    no sense is refused with the reason. Settings follow a colon: NAME:VALUE for the first, NAME:SETTING=VALUE,... for
+    any; rows of numbers are written 1;2;3, and 0 for a length or factor often means "as the training needs".
 
     Examples:
 
@@ -333,7 +335,9 @@ def _settings(arguments: list[str]) -> dict[str, str]:
     while left:
         name, equals, value = left.pop(0).partition("=")
         if not name.startswith("--") or not (equals or left):
-            raise FarfieldError(f"{name!r} is not understood: write settings as --base 500000")
+            raise FarfieldError(
+                f"{name!r} is not understood: the encoding comes first, then its settings, as in rope --base 500000"
+            )
         key = name.removeprefix("--").replace("-", "_")
         if key in settings:
             raise FarfieldError(f"--{key} is given twice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farfield.encodings.base import Content, Encoding, encodings
+from farfield.errors import FarfieldError
 from farfield.registry import import_all
 
 import_all(__name__, __path__)
@@ -27,6 +28,8 @@ def get(name: str, *, dim: int | None = None, **settings: Any) -> Encoding:
     """
     encoding = encodings.get(name, **settings)
     if dim is not None:
+        if not isinstance(dim, int) or dim < 1:
+            raise FarfieldError(f"dim = {dim!r} must be a whole number from 1 up")
         encoding.check(dim, 1)
     return encoding
 

@@ -75,9 +75,9 @@ class LongRope(ExtendedRope):
                 )
             if not all(0 < factor < math.inf for factor in factors):
                 raise FarfieldError(f"longrope:{name} must be positive numbers: got {list(factors)}")
-        if not 0 <= self.attention_factor < math.inf:
+        if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
             raise FarfieldError(
-                f"longrope:attention_factor={self.attention_factor:g} must be positive, or 0 to compute it"
+                f"longrope:attention_factor={self.attention_factor:g} must be from 0.001 to 1000, or 0 to compute it"
             )
         if self.original_length < 2 and self.attention_factor == COMPUTED:
             raise FarfieldError(

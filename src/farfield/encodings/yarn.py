@@ -78,8 +78,10 @@ class Yarn(ExtendedRope):
                 f"yarn:beta_slow={self.beta_slow:g} and beta_fast={self.beta_fast:g} must be positive numbers of "
                 "turns, the slow below the fast"
             )
-        if not 0 <= self.attention_factor < math.inf:
-            raise FarfieldError(f"yarn:attention_factor={self.attention_factor:g} must be positive, or 0 to compute it")
+        if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
+            raise FarfieldError(
+                f"yarn:attention_factor={self.attention_factor:g} must be from 0.001 to 1000, or 0 to compute it"
+            )
 
     def _pair(self, turns: float, width: int, base: Float[Array, ""]) -> Float[Array, ""]:
         """c(turns): the pair, as a real number, that turns so many times within the original length."""

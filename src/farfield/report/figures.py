@@ -7,6 +7,7 @@ are Okabe and Ito's.
 from __future__ import annotations
 
 import io
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -194,10 +195,14 @@ FORMATS = (".png", ".svg", ".pdf")
 
 def check_path(path: Path) -> None:
     """Refuse a path that no figure could be written to, before the work that the figure shows (FarfieldError)."""
+    if not path.name:
+        raise FarfieldError("the figure needs a name: for example --plot curves.png")
     if path.suffix not in FORMATS:
         raise FarfieldError(f"cannot write the figure {path}: end its name in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise FarfieldError(f"cannot write the figure {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise FarfieldError(f"cannot write the figure {path}: {path.parent} cannot be written to")
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+import numpy as np
 from rich import box
 from rich.table import Table
 
@@ -139,10 +140,13 @@ def profile_table(shown: Shown) -> Iterable[Table | str]:
         table.add_column(label, justify="right")
         table.add_column(f"from {number(float(values.min()))} to {number(float(values.max()))}")
         low, span = float(values.min()), float(values.max() - values.min()) or 1.0
+        values = np.where(values == 0, 0.0, values)  # no -0.0000
         for s in chosen:
             filled = round(BAR * (float(values[s]) - low) / span) if math.isfinite(span) else 0
-            table.add_row(str(-s), f"{values[s]:.4f}", "█" * filled)
+            table.add_row(str(-s), f"{values[s] + 0.0:.4f}", "█" * filled)
         yield table
+        if not values.any():
+            yield "All are zero: what is trained starts there. A `deviation`, where there is one, starts it elsewhere."
     if nothing:
         yield "It adds nothing, turns nothing and biases nothing: all offsets are alike."
     if shown.kernel is not None:
@@ -150,8 +154,8 @@ def profile_table(shown: Shown) -> Iterable[Table | str]:
         yield f"Kernel: g(1)/g(0) = {kernel.breadth:.4f}."
         if kernel.realignment_at:
             yield (
-                f"Past its first valley it rises again to {kernel.realignment:.4f} at offset -{kernel.realignment_at} "
-                f"(within {length} places)."
+                f"Past its first valley it rises again to {kernel.realignment:.4f} of its value at 0, at offset "
+                f"-{kernel.realignment_at} (within {length} places)."
             )
     moves = "do not change" if shown.encoding.relative else "change"
     yield f"Logits {moves} when all positions shift by the same amount."

@@ -13,14 +13,18 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield import evaluation
+from farfield._types import Positions
 from farfield.encodings.rope import Rotary
+from farfield.errors import FarfieldError
 from farfield.models import Inputs, Mechanism, Model, Observed
 from farfield.models.head import Head
+from farfield.positions import Regime
+from farfield.positions.shifted import Fixed
 from farfield.probes import attention, dilution, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
 from farfield.random import Purpose, key_for
-from farfield.studies.cells import Cell
+from farfield.studies.cells import LONGEST_TEST_AT_ONCE, MOST_WEIGHTS, WHOLE, Cell
 from farfield.tasks import Positional
 from farfield.tasks.base import overlap
 from farfield.training import Knobs
@@ -167,8 +171,8 @@ class CellResult:
     def carrier(self) -> Carrier:
         """Carrier of :attr:`head`'s queries and keys before rotation.
 
-        Of a one-layer head: exact, over every token (at every trained position, where the encoding adds a
-        vector). Of a transformer: over the observed sequences of the longest training length.
+        Of a one-layer head: exact, over every token (at every position of a longest training sequence, where the
+        encoding adds a vector). Of a transformer: over the observed sequences of the longest training length.
         """
         queries, keys = self._projections()
         theta, encoding, width = None, self.cell.encoding, self.cell.model.head_width
@@ -185,7 +189,8 @@ class CellResult:
             return np.asarray(inside.query).reshape(-1, width), np.asarray(inside.key).reshape(-1, width)
         scored = self.parameters.scored
         inputs = np.asarray(self.parameters.embedding if scored is None else scored.sum(axis=0, keepdims=True))
-        added = self.cell.encoding.embed(self.parameters.encoding, jnp.arange(self.cell.longest))
+        places = _positions(self.cell, self.cell.positions, self.cell.longest)
+        added = self.cell.encoding.embed(self.parameters.encoding, places)
         if added is not None:
             inputs = (inputs + np.asarray(added)[:, None]).reshape(-1, inputs.shape[-1])
         head = self.parameters.attention.head(self.head)
@@ -203,8 +208,9 @@ class CellResult:
         """
         if self.cell.model.lookup_obstacle(self.cell.encoding) is not None:
             return None
-        positions = jnp.arange(int(self.lengths.max()))
-        return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions[-1], positions, self.head))
+        assert self.cell.test_positions is not None
+        positions = _positions(self.cell, self.cell.test_positions, int(self.lengths.max()))
+        return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions, self.head))
 
     @cached_property
     def equivariance_error(self) -> float:
@@ -242,8 +248,13 @@ class CellResult:
 
     @cached_property
     def table_norms(self) -> position_table.TableNorms | None:
-        """Norms of the position vectors inside and outside the trained range; None without a table."""
+        """Norms of the position vectors inside and outside the trained range.
+
+        None without a table, or where the regime trains other rows than the first.
+        """
         table = self.parameters.encoding.get("table")
+        if self.cell.positions != Fixed():
+            return None
         return None if table is None else position_table.table_norms(np.asarray(table), self.cell.longest)
 
     def measurements(self) -> Iterator[Measurement]:
@@ -284,6 +295,12 @@ class CellResult:
 _mean_logits = jax.jit(evaluation.mean_logits, static_argnames="head")
 
 
+def _positions(cell: Cell, regime: Regime, length: int) -> Positions:
+    """Positions of a sequence under a regime; one draw of its own where the regime is random."""
+    key = key_for(cell.seed, Purpose.OBSERVE, length)
+    return regime.positions(key, jnp.asarray(length), length, cell.longest, cell.task)
+
+
 def knobs_of(cell: Cell) -> Knobs:
     """The traced values of a resolved cell."""
     assert cell.test_positions is not None
@@ -306,6 +323,18 @@ def knobs_of(cell: Cell) -> Knobs:
 def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
     """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
     assert cell.test_positions is not None
+    for name, value, most in (
+        ("length", length, LONGEST_TEST_AT_ONCE),
+        ("sequences", sequences, WHOLE["sequences"][1]),
+    ):
+        if not isinstance(value, int) or not 1 <= value <= most:
+            raise FarfieldError(f"{name} = {value!r} to observe must be a whole number from 1 to {most}")
+    weights = sequences * length**2 * len(cell.model.head_names)
+    if weights > MOST_WEIGHTS:
+        raise FarfieldError(
+            f"{sequences} sequences of length {length} hold {weights:.1e} attention weights, more than "
+            f"{MOST_WEIGHTS:.1e}: observe fewer or shorter ones"
+        )
     cell.task.check(cell.vocabulary, length)
     cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
     reach = cell.test_positions.largest(length, cell.longest, cell.task)
