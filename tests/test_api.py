@@ -127,11 +127,11 @@ def test_bad_settings_are_refused_with_the_input_the_reason_and_the_mend(argumen
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused_by_name(settings, words):
-    with pytest.raises(FarfieldError, match=words):
+    with pytest.raises(ff.FarfieldError, match=words):
         ff.train(**settings)
 
 
 @pytest.mark.parametrize("settings", [{"dim": "64"}, {"length": 0}, {"length": 2.5}, {"seed": -1}, {"trained": 0}])
 def test_show_refuses_numbers_of_the_wrong_kind_by_name(settings):
-    with pytest.raises(FarfieldError, match=f"{next(iter(settings))} = "):
+    with pytest.raises(ff.FarfieldError, match=f"{next(iter(settings))} = "):
         ff.show("rope", **settings)
