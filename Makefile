@@ -37,7 +37,7 @@ docs: reproduce ## draw the README's picture again
 	mkdir -p docs/images
 	cp $(OUT)/figures/figure1.png docs/images/figure1.png
 
-encodings: $(READY) ## train every encoding on four rules and write docs/encodings.md (about ten minutes)
+encodings: $(READY) ## train every encoding on four rules and write docs/encodings.md (about fifteen minutes)
 	$(BIN)/python docs/encodings_table.py
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml

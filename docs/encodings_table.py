@@ -1,4 +1,4 @@
-"""Train every encoding on four rules and write docs/encodings.md: `make encodings`, about ten minutes on two cores.
+"""Train every encoding on four rules and write docs/encodings.md: `make encodings`, about fifteen minutes on two cores.
 
 The positional-only head shows what an encoding by itself can select. Each row is one encoding on one rule, five
 seeds, trained on lengths 8 to 16 and tested to 64. Expected: rotary 1.00 in and out of range on fixed offsets and
@@ -51,9 +51,10 @@ head: logits come from positions alone, values from tokens alone, so a row says 
 Queries and keys are made from the encoding's own vectors where it adds any, else from one trained vector that all
 places share (`src/farfield/models/positional.py`). Selection and mass are two ways to fail. T5 with its bias started
 at zero selects every offset at 64 and still loses accuracy, because softmax leaves the target too little mass; ALiBi
-cannot select offset 1 at all. "n // 2" is the key halfway back, for which neither relative nor absolute encodings carry
-a rule to longer sequences. Cells are the mean over seeds; ± is the standard deviation over seeds where it is at least
-.05.
+cannot select offset 1 at all. `alibi` alone has the reference slope of a single head, 2**-8, too flat to select
+anything; `deviation=1` starts a trained bias from N(0, 1) instead of zero. "n // 2" is the key halfway back, for which
+neither relative nor absolute encodings carry a rule to longer sequences. Cells are the mean over seeds; ± is the
+standard deviation over seeds where it is at least .05.
 
 """
 
