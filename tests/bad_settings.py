@@ -78,7 +78,7 @@ SCALED_ROPE: list[Row] = [
     ("ntk", {"model": Head(2)}, "ntk slows the slowest of several pairs, so d must be at least 4: got d = 2"),
     ("dynamic-ntk:original_length=-1", {}, "dynamic-ntk:original_length=-1 must be a positive whole number"),
     ("yarn:beta_fast=0.5", {}, "yarn:beta_slow=1 and beta_fast=0.5 must be positive numbers"),
-    ("yarn:attention_factor=-1", {}, "yarn:attention_factor=-1 must be positive, or 0 to compute it"),
+    ("yarn:attention_factor=-1", {}, "yarn:attention_factor=-1 must be from 0.001 to 1000, or 0 to compute it"),
     ("llama3:low=4,high=1", {}, "llama3:low=4 and high=1 must be positive numbers of turns, low below high"),
     ("longrope:long_factor=1;2", {}, "longrope:long_factor has 2 numbers .*d = 64"),
     ("xpos:scale_base=0", {}, "xpos:scale_base=0 must be a number of positions, at least 1"),

@@ -191,14 +191,14 @@ def test_a_part_of_a_paper_does_not_replace_the_whole(tmp_path):
 def test_any_combination_is_trained_by_naming_it():
     done = farfield(
         "train", "--encoding", "yarn:factor=4", "--positions", "random-subset:2048", "--normalizer", "ssmax",
-        "--task", "induction", "--model", "transformer:layers=2,heads=4,width=32", "--steps", "5", "--seeds", "1",
+        "--task", "induction", "--model", "transformer:layers=1,heads=2,width=16", "--steps", "5", "--seeds", "1",
         "--batch", "8", "--sequences", "16", "--test", "12,16", "--json",
     )  # fmt: skip
     content = json.loads(done.stdout)
     config = content["config"]
     assert config["encoding"] | {"factor": 4.0, "original_length": 16} == config["encoding"]
     assert config["positions"] == config["test_positions"] == {"name": "random-subset", "size": 2048}
-    assert config["model"] == {"name": "transformer", "width": 32, "heads": 4, "layers": 2}
+    assert config["model"] == {"name": "transformer", "width": 16, "heads": 2, "layers": 1}
     assert config["normalizer"]["name"] == "ssmax"
     assert content["path"] == config["path"] == "dense"
     assert content["heads"][0].startswith("layer ")

@@ -63,7 +63,7 @@ def assert_equal_paths(dense, fast, tolerance):
 
 
 @pytest.mark.parametrize("spec", ALL)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     shape=st.sampled_from(SHAPES), seed=st.integers(0, 10**6), temperature=st.floats(0.2, 5.0), data=st.data(),
 )  # fmt: skip
