@@ -139,8 +139,7 @@ def _stream_group(
         places = index * shape.block + jnp.arange(shape.block)
         here = jax.lax.dynamic_slice_in_dim(positions, index * shape.block, shape.block)
         tokens = _tokens_of_block(shape, knobs, key, index)
-        scale = jnp.asarray(normalizer.scale(head.parameters.normalizer, length), head.scored.dtype)
-        table = lookup.tables(head, scale, positions[query], here)
+        table = lookup.tables(head, lookup.logit_scale(head, normalizer, length), positions[query], here)
         scored = lookup.scored_tokens(head, query_tokens), lookup.scored_tokens(head, tokens)
         return table, tokens, lookup.gather_logits(table.logits, *scored), (places < length)[:, None]
 
@@ -268,9 +267,7 @@ def mean_logits(parameters: Any, knobs: Knobs, positions: Positions, head: int =
     the diagonal.
     """
     view = lookup.head_views(parameters, knobs.mechanism)[head]
-    scale = jnp.asarray(
-        knobs.normalizer.scale(view.parameters.normalizer, jnp.asarray(len(positions))), view.scored.dtype
-    )
+    scale = lookup.logit_scale(view, knobs.normalizer, len(positions))
     logits = lookup.tables(view, scale, positions[-1], positions).logits  # [query token, position, key token]
     own = jnp.diagonal(logits, axis1=0, axis2=2).mean(axis=1)
     return jnp.where(jnp.arange(len(positions)) == len(positions) - 1, own, logits.mean(axis=(0, 2)))

@@ -25,6 +25,7 @@ from farfield.encodings.base import Content, Encoding
 from farfield.models import attention
 from farfield.models.attention import AttentionParameters
 from farfield.models.base import Forward, Inputs, Mechanism, Rows
+from farfield.normalizers import Normalizer
 
 if TYPE_CHECKING:
     from farfield.models.head import HeadParameters
@@ -117,6 +118,11 @@ def tables(head: HeadView, scale: Scalar, query_position: Positions, key_positio
     return Tables(logits, position_scores)
 
 
+def logit_scale(head: HeadView, normalizer: Normalizer, count: Any) -> Scalar:
+    """What the normalizer multiplies this head's logits by, for a query that sees ``count`` keys."""
+    return jnp.asarray(normalizer.scale(head.parameters.normalizer, jnp.asarray(count)), head.scored.dtype)
+
+
 def scored_tokens(head: HeadView, tokens: Int[Array, "..."]) -> Int[Array, "..."]:
     """Which row of ``scored`` each token is: the token itself, or the one row that all share."""
     return tokens if len(head.scored) == len(head.token_scores) else jnp.zeros_like(tokens)
@@ -144,8 +150,7 @@ def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, ro
         count = jnp.minimum(place + 1, length)
         scores, weights = [], []
         for head in heads:
-            scale = jnp.asarray(normalizer.scale(head.parameters.normalizer, count), tables_dtype(head))
-            table = tables(head, scale, positions[place], positions)
+            table = tables(head, logit_scale(head, normalizer, count), positions[place], positions)
             scored = scored_tokens(head, tokens)
             logits = gather_logits(table.logits, scored[place], scored)
             weights.append(normalizer.attend(logits, visible[:, None], count))
@@ -157,11 +162,6 @@ def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, ro
         return Forward(scores[None], weights[:, None])
     scores, weights = jax.vmap(row)(jnp.arange(len(tokens)))
     return Forward(scores, jnp.swapaxes(weights, 0, 1))
-
-
-def tables_dtype(head: HeadView) -> Any:
-    """The type that logits are computed in."""
-    return head.scored.dtype
 
 
 def _flat_index(logits: Array, query_tokens: Array, tokens: Array) -> Array:
