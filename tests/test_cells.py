@@ -41,12 +41,13 @@ CHANGES = {
     "path": "dense",
     "lengths": (12, 16),
     "sequences": 4095,
+    "snapshots": (0, 200),
 }
 
 
 def test_the_identity_of_the_default_rope_cell_never_changes():
     """Raise DATA_VERSION, and this value with it, when a change of code changes what a stored number means."""
-    assert CELL.identity == "5b0271db24a82fb7"
+    assert CELL.identity == "9bba4aa60a9b63b2"
 
 
 def test_every_field_is_part_of_the_identity():
@@ -101,6 +102,10 @@ def test_resolving_again_changes_nothing():
         ({"steps": 0}, r"steps = 0 must be a whole number from 1 to 10000000"),
         ({"batch": -1}, r"batch = -1 must be"),
         ({"sequences": 0}, r"sequences = 0 must be"),
+        ({"snapshots": (-1,)}, r"snapshots \[-1\] must be numbers of steps from 0 to 4000"),
+        ({"snapshots": (5, 5)}, r"snapshots \[5, 5\] must be .* each larger than the one before"),
+        ({"snapshots": (4001,)}, r"snapshots \[4001\] must be numbers of steps from 0 to 4000"),
+        ({"snapshots": range(1001)}, r"1001 snapshots are more than 1000"),
         ({"learning_rate": 0.0}, r"learning_rate = 0.0 must be a positive number"),
         ({"learning_rate": float("nan")}, r"learning_rate = nan must be"),
         ({"learning_rate": float("inf")}, r"learning_rate = inf must be"),

@@ -20,7 +20,7 @@ from farfield.normalizers import normalizers
 from farfield.positions import regimes
 from farfield.random import Purpose, key_for
 from farfield.studies.cells import Cell
-from farfield.studies.results import knobs_of
+from farfield.studies.results import from_arrays, to_arrays
 from farfield.studies.running import evaluation_shape, run
 from farfield.tasks import Positional, tasks
 from support import double_precision, quick_jit, small_cell
@@ -46,7 +46,7 @@ def tiny(**parts: str) -> Cell:
 
 def a_step_and_a_test(cell: Cell) -> SimpleNamespace:
     """Loss and gradient of one training step, and the tests of a fresh model."""
-    shape, knobs = cell.shape, knobs_of(cell)
+    shape, knobs = cell.shape, cell.knobs
 
     @quick_jit
     def both(knobs):
@@ -145,7 +145,7 @@ def test_streaming_over_blocks_equals_the_dense_path(parts, draws, monkeypatch):
     assert cell.streams
     with double_precision():
         knobs = jax.tree.map(
-            lambda leaf: leaf.astype(float) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, knobs_of(cell)
+            lambda leaf: leaf.astype(float) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, cell.knobs
         )
         parameters = training.initial_parameters(cell.shape, knobs)
         parameters = jax.tree.map(lambda leaf: 3 * leaf.astype(float), parameters)
@@ -170,7 +170,7 @@ def test_streaming_over_blocks_equals_the_dense_path(parts, draws, monkeypatch):
 def test_whole_sequences_in_chunks_are_counted_each_once(monkeypatch):
     """Any number of sequences, whatever the size of a chunk."""
     cell = dataclasses.replace(tiny(task="shift:2"), sequences=7)
-    knobs = knobs_of(cell)
+    knobs = cell.knobs
     parameters = training.initial_parameters(cell.shape, knobs)
     for most in (13 * 13, 3 * 13 * 13, 2**20):
         monkeypatch.setattr(evaluation, "MOST_WEIGHTS", most)
@@ -180,7 +180,8 @@ def test_whole_sequences_in_chunks_are_counted_each_once(monkeypatch):
 
 
 def test_a_trained_transformer_shows_the_inside_of_its_heads_and_its_carrier():
-    cell = small_cell(task="shift:1", model="transformer:layers=1,heads=2,width=16", steps=150, batch=32, sequences=64)
+    settings: dict[str, Any] = {"steps": 150, "batch": 32, "sequences": 64, "snapshots": (0, 140)}
+    cell = small_cell(task="shift:1", model="transformer:layers=1,heads=2,width=16", **settings)
     (result,) = run([cell])
     inside = result.observe(12, sequences=5)
     assert list(inside) == ["layer 0 head 0", "layer 0 head 1"]
@@ -192,6 +193,18 @@ def test_a_trained_transformer_shows_the_inside_of_its_heads_and_its_carrier():
     assert result.sequence_accuracy[0] <= result.accuracy[0].value
     assert result.target_offset is None
     assert {row.probe for row in result.measurements()} >= {"accuracy", "sequence_accuracy", "overlap", "selected"}
+    by_place = result.accuracy_by_place(12, 256)
+    assert np.isnan(by_place).tolist() == [True] + 11 * [False]
+    assert np.nanmean(by_place) == pytest.approx(result.accuracy[0].value, abs=0.08)
+    start, late = result.at(0), result.at(140)
+    np.testing.assert_array_equal(
+        start.parameters.embedding, training.initial_parameters(cell.shape, cell.knobs).embedding
+    )
+    assert abs(late.top_energy - result.top_energy).max() < abs(start.top_energy - result.top_energy).max()
+    with pytest.raises(FarfieldError, match=r"no weights were kept after step 3: the snapshots are \(0, 140\)"):
+        result.at(3)
+    again = from_arrays(result.cell, to_arrays(result))
+    np.testing.assert_array_equal(again.at(140).top_energy, late.top_energy)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def trained_tables(weight_decay: float) -> tuple[np.ndarray, np.ndarray]:
         tables = []
         for rate in (0.0, RATE):
             knobs = make_knobs(Learned(ROWS), learning_rate=rate, weight_decay=weight_decay)
-            trained, _ = compiled_training()(knobs)
-            tables.append(np.asarray(trained.encoding["table"]))
+            trained = compiled_training()(knobs)
+            tables.append(np.asarray(trained.parameters.encoding["table"]))
         return tables[0], tables[1]
 
 

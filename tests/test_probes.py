@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from farfield.probes import attention, carrier, dilution, kernel
 from farfield.probes.accuracy import accuracy, range_means
 from farfield.probes.position_table import table_norms
+from farfield.probes.spectrum import top_energy
 from farfield.statistics import over_seeds, t_halfwidth, wilson
 
 LENGTHS = np.array([12, 16, 20, 24, 32, 40, 48])
@@ -270,3 +271,14 @@ def test_an_average_over_lengths_depends_on_which_lengths(longest, expected):
     assert means.trained == pytest.approx(1, abs=1e-12)
     assert means.longer == pytest.approx(expected, abs=5e-6)
     assert np.isnan(range_means(falling, lengths, longest).longer)
+
+
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_the_top_energy_of_a_product_of_equal_directions_is_one_over_their_number(rank, seed):
+    directions = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 6)))[0][:rank]
+    assert top_energy(2.0 * directions, directions) == pytest.approx(1 / rank)
+
+
+def test_the_top_energy_weighs_squares_and_is_no_number_for_a_product_of_zeros():
+    assert top_energy(np.diag([2.0, 1.0]), np.eye(2)) == pytest.approx(4 / 5)
+    assert math.isnan(top_energy(np.zeros((2, 2)), np.eye(2)))

@@ -125,7 +125,7 @@ def trained(path: str, weight_decay: float):
         for rate in (0.0, 0.05):
             knobs = make_knobs(Learned(10), learning_rate=rate, weight_decay=weight_decay, seed=7)
             ends.append(compiled_training(path)(knobs))
-        return ends[0][0], *ends[1], knobs
+        return ends[0].parameters, ends[1].parameters, ends[1].losses, knobs
 
 
 @functools.cache
@@ -168,6 +168,22 @@ def test_the_dense_path_trains_to_the_same_parameters_as_the_lookup():
     # float64 rounding, made larger where Adam divides a small gradient by its own size.
     for a, b in zip(jax.tree.leaves(fast), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
+
+
+def test_snapshots_are_the_weights_on_the_way_and_change_nothing():
+    knobs = make_knobs(Rope(), seed=4)
+    kept = quick_jit(functools.partial(training.train, dataclasses.replace(TINY, snapshots=(0, 3, TINY.steps))))(knobs)
+    plain = quick_jit(functools.partial(training.train, TINY))(knobs)
+    short = quick_jit(functools.partial(training.train, dataclasses.replace(TINY, steps=3)))(knobs)
+    assert_same_bits(kept.parameters, plain.parameters)
+    assert_same_bits(kept.losses, plain.losses)
+    for index, expected in enumerate((training.initial_parameters(TINY, knobs), short.parameters, plain.parameters)):
+        jax.tree.map(
+            lambda leaf, right, index=index: np.testing.assert_allclose(leaf[index], right, rtol=1e-6, atol=1e-7),
+            kept.snapshots,
+            expected,
+        )
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(plain.snapshots)} == {0}
 
 
 def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():

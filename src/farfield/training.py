@@ -42,6 +42,7 @@ class Shape:
         steps: optimizer steps.
         path: how logits are computed; ``dense`` is the slow reference.
         largest: one more than the largest position that training can meet.
+        snapshots: ascending numbers of steps after which the weights are kept; 0 for the initial ones.
     """
 
     model: Model = dataclasses.field(default_factory=Head)
@@ -51,6 +52,7 @@ class Shape:
     steps: int = 4000
     path: Path = "lookup"
     largest: int = 16
+    snapshots: tuple[int, ...] = ()
 
 
 @pytree
@@ -88,11 +90,25 @@ class Draw(NamedTuple):
     length: Array
 
 
-def train(shape: Shape, knobs: Knobs) -> tuple[PyTree, Float[Array, " step"]]:
+class Trained(NamedTuple):
+    """A training run.
+
+    Attributes:
+        parameters: after the last step.
+        losses: of every step, in nats.
+        snapshots: the parameters after each of the shape's ``snapshots``, on a leading axis.
+    """
+
+    parameters: PyTree
+    losses: Float[Array, " step"]
+    snapshots: PyTree
+
+
+def train(shape: Shape, knobs: Knobs) -> Trained:
     """Train one model from its seed. Pure and jittable; ``shape`` is static.
 
-    Returns:
-        The trained parameters and the loss of every step, in nats.
+    Steps run in stretches from one snapshot to the next, in a loop around the loop over steps: the step compiles
+    once, and keeping weights costs one copy of them a snapshot.
     """
     parameters = initial_parameters(shape, knobs)
     if shape.largest <= TABULATED:
@@ -101,16 +117,24 @@ def train(shape: Shape, knobs: Knobs) -> tuple[PyTree, Float[Array, " step"]]:
     optimizer = optax.scale_by_adam()
     draws = jax.vmap(lambda step: draw(shape, knobs, step))(jnp.arange(shape.steps))
 
-    def step(carry, draw):
-        parameters, state = carry
-        loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, draw)
+    def step(index, carry):
+        parameters, state, losses = carry
+        drawn = jax.tree.map(lambda leaf: leaf[index], draws)
+        loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, drawn)
         updates, state = optimizer.update(_decayed(gradient, parameters, knobs.weight_decay), state)
         parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
-        return (parameters, state), loss
+        return parameters, state, losses.at[index].set(loss)
+
+    def stretch(carry, bounds):
+        carry = jax.lax.fori_loop(bounds[0], bounds[1], step, carry)
+        return carry, carry[0]
 
     state: Any = optimizer.init(parameters)
-    (parameters, _), losses = jax.lax.scan(step, (parameters, state), draws)
-    return parameters, losses
+    stops = jnp.array([*shape.snapshots, shape.steps])
+    starts = jnp.array([0, *shape.snapshots])
+    start = (parameters, state, jnp.zeros(shape.steps))
+    (parameters, _, losses), kept = jax.lax.scan(stretch, start, (starts, stops))
+    return Trained(parameters, losses, jax.tree.map(lambda leaf: leaf[:-1], kept))
 
 
 def _decayed(gradient: PyTree, parameters: PyTree, weight_decay: Scalar) -> PyTree:

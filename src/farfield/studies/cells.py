@@ -9,6 +9,8 @@ import math
 import operator
 from typing import Any, Literal, get_args
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from farfield.encodings import Encoding, encodings
@@ -23,12 +25,12 @@ from farfield.positions import Regime, regimes
 from farfield.positions.shifted import Fixed
 from farfield.registry import Registry
 from farfield.tasks import Positional, Task, tasks
-from farfield.training import Shape
+from farfield.training import Knobs, Shape
 
 HEAD, SOFTMAX, FIXED = Head(), Softmax(), Fixed()
 
 # Enters every cell's identity. Raise it when a change of code changes what a stored number means.
-DATA_VERSION = 2
+DATA_VERSION = 3
 
 # Whole-number settings with the least and the most of each; the most keep a slip of the keyboard from filling memory.
 WHOLE = {
@@ -45,6 +47,7 @@ MOST_LOGITS = 2**26
 # Most entries of attention weights, of all sequences and heads, that a step of the dense path may hold.
 MOST_WEIGHTS = 2**29
 LONGEST_TEST = 2**24
+MOST_SNAPSHOTS = 1000
 # A test that does not stream holds whole rows of attention, and all of them where every row is supervised.
 LONGEST_TEST_AT_ONCE = 4096
 
@@ -76,6 +79,7 @@ class Cell:
             wherever it is exact; a resolved cell says which.
         lengths: test lengths.
         sequences: test sequences a length.
+        snapshots: numbers of steps after which the weights are kept besides the final ones; 0 for the initial.
     """
 
     encoding: Encoding
@@ -95,6 +99,7 @@ class Cell:
     path: Path | Literal["auto"] = "auto"
     lengths: tuple[int, ...] = (12, 16, 20, 24, 32, 40, 48)
     sequences: int = 4096
+    snapshots: tuple[int, ...] = ()
 
     def resolved(self) -> Cell:
         """The cell with every default filled in, checked.
@@ -105,6 +110,7 @@ class Cell:
         given = self if self.test_positions is not None else dataclasses.replace(self, test_positions=self.positions)
         parts = {name: registry.normalized(getattr(given, name)) for name, registry in PARTS.items()}
         checked = dataclasses.replace(given, **parts, **_numbers(self), lengths=_test_lengths(self.lengths))
+        checked = dataclasses.replace(checked, snapshots=_snapshots(self.snapshots, checked.steps))
         checked = checked._with_lengths_filled_in()
         checked._check_parts()
         return dataclasses.replace(checked, path=checked._chosen_path())
@@ -191,6 +197,26 @@ class Cell:
             steps=self.steps,
             path=self.path,
             largest=self._largest_in_training,
+            snapshots=self.snapshots,
+        )
+
+    @property
+    def knobs(self) -> Knobs:
+        """What the compiled programs of a resolved cell take as data."""
+        assert self.test_positions is not None
+        return jax.tree.map(
+            jnp.asarray,
+            Knobs(
+                seed=jnp.uint32(self.seed),
+                encoding=self.encoding,
+                task=self.task,
+                normalizer=self.normalizer,
+                positions=self.positions,
+                test_positions=self.test_positions,
+                shortest=jnp.int32(self.shortest),
+                learning_rate=jnp.float32(self.learning_rate),
+                weight_decay=jnp.float32(self.weight_decay),
+            ),
         )
 
     def config(self) -> dict[str, Any]:
@@ -199,7 +225,7 @@ class Cell:
         parts = {
             name: None if plain[name] is None else registry.config(plain[name]) for name, registry in PARTS.items()
         }
-        return plain | parts | {"lengths": list(self.lengths)}
+        return plain | parts | {"lengths": list(self.lengths), "snapshots": list(self.snapshots)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Cell:
@@ -208,7 +234,8 @@ class Cell:
             name: None if config[name] is None else registry.from_config(config[name])
             for name, registry in PARTS.items()
         }
-        settings: dict[str, Any] = config | parts | {"lengths": tuple(config["lengths"])}
+        tuples = {name: tuple(config[name]) for name in ("lengths", "snapshots")}
+        settings: dict[str, Any] = config | parts | tuples
         return cls(**settings)
 
     @property
@@ -242,6 +269,17 @@ def _test_lengths(given: Any) -> tuple[int, ...]:
     if lengths[-1] > LONGEST_TEST:
         raise FarfieldError(f"test length {lengths[-1]} is longer than {LONGEST_TEST}, the most that is allowed")
     return lengths
+
+
+def _snapshots(given: Any, steps: int) -> tuple[int, ...]:
+    snapshots = tuple(_whole("snapshot", step) for step in given)
+    if len(snapshots) > MOST_SNAPSHOTS:
+        raise FarfieldError(f"{len(snapshots)} snapshots are more than {MOST_SNAPSHOTS}: keep fewer")
+    if list(snapshots) != sorted({*snapshots}) or not all(0 <= step <= steps for step in snapshots):
+        raise FarfieldError(
+            f"snapshots {list(snapshots)} must be numbers of steps from 0 to {steps}, each larger than the one before"
+        )
+    return snapshots
 
 
 def _whole(name: str, value: Any) -> int:

@@ -12,22 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from farfield import evaluation
-from farfield._types import Positions
 from farfield.encodings.rope import Rotary
 from farfield.errors import FarfieldError
-from farfield.models import Inputs, Mechanism, Model, Observed
+from farfield.models import Mechanism, Observed
 from farfield.models.head import Head
-from farfield.positions import Regime
 from farfield.positions.shifted import Fixed
 from farfield.probes import attention, dilution, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
-from farfield.random import Purpose, key_for
-from farfield.studies.cells import LONGEST_TEST_AT_ONCE, MOST_WEIGHTS, WHOLE, Cell
+from farfield.probes.spectrum import top_energy
+from farfield.studies import observing
+from farfield.studies.cells import Cell
 from farfield.tasks import Positional
 from farfield.tasks.base import overlap
-from farfield.training import Knobs
+
+EVERY = slice(None)
 
 
 class Measurement(NamedTuple):
@@ -51,6 +50,7 @@ class CellResult:
         head_attention: attention of the last row by key place, averaged over sequences, zero past each length.
         head_target_attention: mean weight of the target key, NaN for a task without one.
         head_selected: share of rows where the target key has the largest weight, alone.
+        snapshots: weights after each of the cell's ``snapshots``, on a leading axis; None where it has none.
     """
 
     cell: Cell
@@ -62,6 +62,7 @@ class CellResult:
     head_attention: Float[np.ndarray, "length head position"]
     head_target_attention: Float[np.ndarray, "length head"]
     head_selected: Float[np.ndarray, "length head"]
+    snapshots: Any = None
 
     @property
     def lengths(self) -> Int[np.ndarray, " length"]:
@@ -169,36 +170,63 @@ class CellResult:
 
     @cached_property
     def carrier(self) -> Carrier:
-        """Carrier of :attr:`head`'s queries and keys before rotation.
+        """Carrier of :attr:`head`'s queries and keys before rotation."""
+        return self.carrier_of(self.head)
+
+    def carrier_of(self, head: int, query_tokens: slice = EVERY, key_tokens: slice = EVERY) -> Carrier:
+        """Carrier of one head's queries and keys before rotation.
 
         Of a one-layer head: exact, over every token (at every position of a longest training sequence, where the
         encoding adds a vector). Of a transformer: over the observed sequences of the longest training length.
+
+        Args:
+            query_tokens, key_tokens: of a one-layer head, the tokens that query and that are keys.
         """
-        queries, keys = self._projections()
         theta, encoding, width = None, self.cell.encoding, self.cell.model.head_width
+        queries, keys = self._projections(head, query_tokens, key_tokens)
         if isinstance(encoding, Rotary):
             theta = np.asarray(encoding.frequencies(width), np.float64)
             order = encoding.order(width)
             queries, keys = queries[:, order], keys[:, order]
         return carrier(queries, keys, self.offsets, self.cell.longest - 1, self.target_offset, theta)
 
-    def _projections(self) -> tuple[np.ndarray, np.ndarray]:
+    def _projections(self, head: int, query_tokens: slice, key_tokens: slice) -> tuple[np.ndarray, np.ndarray]:
         if not isinstance(self.cell.model, Head):
-            inside = self.observe(self.cell.longest)[self.head_name]
+            inside = self.observe(self.cell.longest)[self.cell.model.head_names[head]]
             width = inside.query.shape[-1]
             return np.asarray(inside.query).reshape(-1, width), np.asarray(inside.key).reshape(-1, width)
         scored = self.parameters.scored
         inputs = np.asarray(self.parameters.embedding if scored is None else scored.sum(axis=0, keepdims=True))
-        places = _positions(self.cell, self.cell.positions, self.cell.longest)
-        added = self.cell.encoding.embed(self.parameters.encoding, places)
+        asking, asked = (inputs[query_tokens], inputs[key_tokens]) if scored is None else (inputs, inputs)
+        added = self.cell.encoding.embed(self.parameters.encoding, observing.trained_positions(self.cell))
         if added is not None:
-            inputs = (inputs + np.asarray(added)[:, None]).reshape(-1, inputs.shape[-1])
-        head = self.parameters.attention.head(self.head)
-        return inputs @ np.asarray(head.query).T, inputs @ np.asarray(head.key).T
+            asking, asked = (
+                (vectors + np.asarray(added)[:, None]).reshape(-1, vectors.shape[-1]) for vectors in (asking, asked)
+            )
+        parameters = self.parameters.attention.head(head)
+        return asking @ np.asarray(parameters.query).T, asked @ np.asarray(parameters.key).T
+
+    @cached_property
+    def top_energy(self) -> Float[np.ndarray, " head"]:
+        """Share of the energy of each head's W_Q^T W_K that its largest singular value holds."""
+        layers = [self.parameters] if isinstance(self.cell.model, Head) else self.parameters.layers
+        heads = [layer.attention.head(index) for layer in layers for index in range(len(layer.attention))]
+        return np.array([top_energy(np.asarray(head.query), np.asarray(head.key)) for head in heads])
+
+    def at(self, step: int) -> CellResult:
+        """The same with the weights kept after ``step``: for probes of weights alone, as tests saw the final ones."""
+        if step not in self.cell.snapshots:
+            raise FarfieldError(f"no weights were kept after step {step}: the snapshots are {self.cell.snapshots}")
+        index = self.cell.snapshots.index(step)
+        return dataclasses.replace(self, parameters=jax.tree.map(lambda leaf: leaf[index], self.snapshots))
 
     def observe(self, length: int, sequences: int = 256) -> dict[str, Observed]:
         """Queries, keys, logits and weights of every layer's heads, by name, on fresh sequences of one length."""
-        return observe(self.cell, self.parameters, length, sequences)
+        return observing.observe(self.cell, self.parameters, length, sequences)
+
+    def accuracy_by_place(self, length: int, sequences: int = 512) -> Float[np.ndarray, " place"]:
+        """Share of fresh sequences of one length answered correctly at each place; NaN where none is supervised."""
+        return observing.accuracy_by_place(self.cell, self.parameters, length, sequences)
 
     @cached_property
     def mean_logits(self) -> Float[np.ndarray, " offset"] | None:
@@ -208,9 +236,7 @@ class CellResult:
         """
         if self.cell.model.lookup_obstacle(self.cell.encoding) is not None:
             return None
-        assert self.cell.test_positions is not None
-        positions = _positions(self.cell, self.cell.test_positions, int(self.lengths.max()))
-        return np.asarray(_mean_logits(self.parameters, knobs_of(self.cell), positions, self.head))
+        return observing.mean_logits(self.cell, self.parameters, int(self.lengths.max()), self.head)
 
     @cached_property
     def equivariance_error(self) -> float:
@@ -282,6 +308,7 @@ class CellResult:
             "equivariance_error": self.equivariance_error,
             "absolute_error": attention.absolute_error(self.mean_attention, self.lengths),
             "margin": self.margin,
+            "top_energy": self.top_energy[self.head],
             **{f"carrier_{name}": value for name, value in self.carrier._asdict().items() if name != "profile"},
             **{f"dilution_{name}": getattr(self.dilution, name) for name in ("alpha", "c", "r2")},
         }
@@ -290,68 +317,6 @@ class CellResult:
         for probe, value in single.items():
             if value is not None:
                 yield Measurement(probe, None, float(value))
-
-
-_mean_logits = jax.jit(evaluation.mean_logits, static_argnames="head")
-
-
-def _positions(cell: Cell, regime: Regime, length: int) -> Positions:
-    """Positions of a sequence under a regime; one draw of its own where the regime is random."""
-    key = key_for(cell.seed, Purpose.OBSERVE, length)
-    return regime.positions(key, jnp.asarray(length), length, cell.longest, cell.task)
-
-
-def knobs_of(cell: Cell) -> Knobs:
-    """The traced values of a resolved cell."""
-    assert cell.test_positions is not None
-    return jax.tree.map(
-        jnp.asarray,
-        Knobs(
-            seed=jnp.uint32(cell.seed),
-            encoding=cell.encoding,
-            task=cell.task,
-            normalizer=cell.normalizer,
-            positions=cell.positions,
-            test_positions=cell.test_positions,
-            shortest=jnp.int32(cell.shortest),
-            learning_rate=jnp.float32(cell.learning_rate),
-            weight_decay=jnp.float32(cell.weight_decay),
-        ),
-    )
-
-
-def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
-    """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
-    assert cell.test_positions is not None
-    for name, value, most in (
-        ("length", length, LONGEST_TEST_AT_ONCE),
-        ("sequences", sequences, WHOLE["sequences"][1]),
-    ):
-        if not isinstance(value, int) or not 1 <= value <= most:
-            raise FarfieldError(f"{name} = {value!r} to observe must be a whole number from 1 to {most}")
-    weights = sequences * length**2 * len(cell.model.head_names)
-    if weights > MOST_WEIGHTS:
-        raise FarfieldError(
-            f"{sequences} sequences of length {length} hold {weights:.1e} attention weights, more than "
-            f"{MOST_WEIGHTS:.1e}: observe fewer or shorter ones"
-        )
-    cell.task.check(cell.vocabulary, length)
-    cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
-    reach = cell.test_positions.largest(length, cell.longest, cell.task)
-    cell.encoding.check(cell.model.head_width, reach)
-    inside = _observe(cell.model, sequences, length, cell.vocabulary, cell.longest, parameters, knobs_of(cell))
-    return dict(zip(cell.model.head_names, jax.tree.map(np.asarray, inside), strict=True))
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _observe(
-    model: Model, sequences: int, length: int, vocabulary: int, trained: int, parameters: Any, knobs: Knobs
-) -> list[Observed]:
-    tokens, positions = (jax.random.fold_in(key_for(knobs.seed, Purpose.OBSERVE, length), part) for part in (0, 1))
-    places = jnp.asarray(length)
-    batch = knobs.task.draw(tokens, places, length, sequences, vocabulary)
-    given = knobs.test_positions.positions(positions, places, length, trained, knobs.task)
-    return model.observe(parameters, knobs.mechanism, Inputs(batch.tokens, given, places), "all")
 
 
 ARRAYS = (
@@ -369,6 +334,9 @@ def to_arrays(result: CellResult) -> dict[str, np.ndarray]:
     """A result as named arrays, for a safetensors file."""
     leaves = jax.tree_util.tree_leaves_with_path(result.parameters)
     named = {f"parameters{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+    if result.snapshots is not None:
+        kept = jax.tree_util.tree_leaves_with_path(result.snapshots)
+        named |= {f"snapshots{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in kept}
     return named | {name: np.asarray(getattr(result, name)) for name in ARRAYS}
 
 
@@ -378,6 +346,10 @@ def from_arrays(cell: Cell, arrays: dict[str, np.ndarray]) -> CellResult:
     initialize = partial(cell.model.initialize, mechanism=mechanism, vocabulary=cell.vocabulary)
     template = jax.eval_shape(initialize, jax.random.key(0))
     paths, structure = jax.tree_util.tree_flatten_with_path(template)
-    leaves = [arrays[f"parameters{jax.tree_util.keystr(path)}"] for path, _ in paths]
-    parameters = jax.tree_util.tree_unflatten(structure, leaves)
-    return CellResult(cell, parameters, **{name: arrays[name] for name in ARRAYS})
+
+    def read(name: str) -> Any:
+        leaves = [arrays[f"{name}{jax.tree_util.keystr(path)}"] for path, _ in paths]
+        return jax.tree_util.tree_unflatten(structure, leaves)
+
+    snapshots = read("snapshots") if cell.snapshots else None
+    return CellResult(cell, read("parameters"), **{name: arrays[name] for name in ARRAYS}, snapshots=snapshots)

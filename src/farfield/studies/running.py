@@ -22,7 +22,7 @@ from farfield import evaluation, training
 from farfield.errors import FarfieldError
 from farfield.evaluation import EvaluationShape
 from farfield.studies.cells import PARTS, Cell
-from farfield.studies.results import CellResult, knobs_of
+from farfield.studies.results import CellResult
 from farfield.studies.store import Store
 
 # Counted at tracing, so that a test can assert one compilation a shape.
@@ -169,30 +169,31 @@ def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
 def run_chunk(chunk: list[Cell]) -> list[CellResult]:
     """Train and test up to ``lanes`` cells of one program, side by side."""
     lanes = chunk + [chunk[-1]] * (chunk[0].model.lanes - len(chunk))
-    knobs = jax.tree.map(lambda *values: jnp.stack(values), *map(knobs_of, lanes))
+    knobs = jax.tree.map(lambda *values: jnp.stack(values), *(cell.knobs for cell in lanes))
     lengths = jnp.array([cell.lengths for cell in lanes], jnp.int32)
     train, test = programs(chunk[0])
-    parameters, losses = train(knobs)
-    tests = test(parameters, knobs, lengths)
-    parameters, losses, tests = jax.tree.map(np.asarray, (parameters, losses, tests))
+    trained = train(knobs)
+    tests = test(trained.parameters, knobs, lengths)
+    trained, tests = jax.tree.map(np.asarray, (trained, tests))
     return [
         CellResult(
             cell=cell,
-            parameters=jax.tree.map(lambda leaf, lane=lane: leaf[lane], parameters),
-            losses=losses[lane],
+            parameters=jax.tree.map(lambda leaf, lane=lane: leaf[lane], trained.parameters),
+            losses=trained.losses[lane],
             correct=tests.correct[lane],
             tested=tests.tested[lane],
             correct_sequences=tests.correct_sequences[lane],
             head_attention=tests.mean_attention[lane],
             head_target_attention=tests.target_attention[lane],
             head_selected=tests.selected[lane],
+            snapshots=jax.tree.map(lambda leaf, lane=lane: leaf[lane], trained.snapshots) if cell.snapshots else None,
         )
         for lane, cell in enumerate(chunk)
     ]
 
 
 class Programs(NamedTuple):
-    """Compiled programs: knobs to (parameters, losses), and (parameters, knobs, lengths) to tests."""
+    """Compiled programs: knobs to what training gives, and (parameters, knobs, lengths) to tests."""
 
     train: Callable[..., Any]
     test: Callable[..., Any]
@@ -222,12 +223,12 @@ def _compile(cell: Cell) -> Programs:
         TRACES["evaluate"] += 1
         return jax.lax.map(lambda lane: evaluation.evaluate(tests, *lane), (parameters, knobs, lengths))
 
-    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((lanes, *value.shape), value.dtype), knobs_of(cell))
+    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((lanes, *value.shape), value.dtype), cell.knobs)
     lengths = jax.ShapeDtypeStruct((lanes, len(cell.lengths)), jnp.int32)
     options = compiler_options()
     train_lanes = jax.jit(jax.vmap(train))
     compiled_train = train_lanes.lower(knobs).compile(compiler_options=options)
-    parameters, _ = jax.eval_shape(train_lanes, knobs)
+    parameters = jax.eval_shape(train_lanes, knobs).parameters
     compiled_test = jax.jit(test).lower(parameters, knobs, lengths).compile(compiler_options=options)
     return Programs(compiled_train, compiled_test)
 
