@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
