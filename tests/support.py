@@ -287,3 +287,13 @@ def make_knobs(encoding: Encoding, *, task: str = "offset:2", **changes: Any) ->
 def traced_fields(entry: Any) -> list[str]:
     """Names of the fields that are data to a compiled program."""
     return [field.name for field in dataclasses.fields(entry) if field.metadata.get("traced")]
+
+
+def assert_same_bits(one, other):
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=str(path))
+
+
+def cells_of(chunk: Any) -> list[Cell]:
+    """Every cell of a chunk of a run."""
+    return [cell for lane in chunk for cell in lane]

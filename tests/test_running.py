@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
+from farfield.positions.shifted import Fixed
 from farfield.studies import running
 from farfield.studies.running import chunks, run
 from farfield.studies.store import Store
-from support import small_cell
+from support import assert_same_bits, cells_of, small_cell
 
 LANES = Head.lanes
 
@@ -37,7 +39,7 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
     first, second = small_cell(seed=20), small_cell(seed=21)
     count = []
     original = running.run_chunk
-    monkeypatch.setattr(running, "run_chunk", lambda chunk: count.extend(chunk) or original(chunk))
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: count.extend(cells_of(chunk)) or original(chunk))
     store, heard = Store(tmp_path), Heard()
     results = run([second, first, second], store, progress=heard)
     assert [result.cell.seed for result in results] == [21, 20, 21]
@@ -69,9 +71,9 @@ def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over
 
 def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypatch):
     def fail_on_the_second_chunk(chunk):
-        if any(cell.seed >= LANES for cell in chunk):
+        if any(cell.seed >= LANES for cell in cells_of(chunk)):
             raise MemoryError("too wide")
-        return [dataclasses.replace(rope_result, cell=cell) for cell in chunk]
+        return [dataclasses.replace(rope_result, cell=cell) for cell in cells_of(chunk)]
 
     monkeypatch.setattr(running, "run_chunk", fail_on_the_second_chunk)
     cells = [small_cell(seed=seed) for seed in range(LANES + 1)]
@@ -84,8 +86,23 @@ def test_cells_of_one_program_are_chunked_together_and_others_apart():
     ropes = [small_cell(seed=seed) for seed in range(LANES + 1)]
     interleaved = small_cell("rope:layout=interleaved")
     found = chunks([ropes[0], interleaved, *ropes[1:], small_cell(steps=3)])
-    assert [[cell.seed for cell in chunk] for chunk in found] == [list(range(LANES)), [LANES], [0], [0]]
-    assert found[2] == [interleaved]
+    assert [[cell.seed for cell in cells_of(chunk)] for chunk in found] == [list(range(LANES)), [LANES], [0], [0]]
+    assert found[2] == [[interleaved]]
+
+
+def test_cells_that_differ_in_their_tests_alone_are_trained_once_and_come_out_as_if_alone():
+    tables = [small_cell("learned:rows=49", seed=seed, test_positions="clamp", sequences=64) for seed in (0, 1)]
+    others = [dataclasses.replace(cell, test_positions=Fixed(), lengths=(16, 20)).resolved() for cell in tables]
+    assert chunks([*tables, *others]) == [[[tables[0], others[0]], [tables[1], others[1]]]]
+    before = running.TRACES["train"]
+    together = run([*tables, *others])
+    assert running.TRACES["train"] - before == 1
+    (alone,) = run([others[1]])
+    assert running.TRACES["train"] - before == 1
+    assert_same_bits(together[3].parameters, alone.parameters)
+    assert_same_bits(together[3].head_attention, alone.head_attention)
+    assert not np.array_equal(together[1].head_attention[-1], alone.head_attention[-1])
+    assert not np.array_equal(together[2].losses, alone.losses)
 
 
 def test_a_whole_number_for_the_base_trains_the_head_of_the_real_number(rope_result):

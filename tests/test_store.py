@@ -23,7 +23,7 @@ from farfield.studies import running
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
 from farfield.studies.store import TEMPORARY, DamagedShard, Store
-from support import drawn_head, small_cell
+from support import cells_of, drawn_head, small_cell
 
 HOST = socket.gethostname()
 
@@ -155,7 +155,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
 
     rerun = []
     original = running.run_chunk
-    monkeypatch.setattr(running, "run_chunk", lambda chunk: rerun.extend(chunk) or original(chunk))
+    monkeypatch.setattr(running, "run_chunk", lambda chunk: rerun.extend(cells_of(chunk)) or original(chunk))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = run(cells, Store(tmp_path))

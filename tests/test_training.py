@@ -21,7 +21,7 @@ from farfield.studies import running
 from farfield.studies.results import ARRAYS
 from farfield.studies.running import run
 from farfield.training import Shape
-from support import double_precision, make_knobs, quick_jit, small_cell
+from support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell
 
 TINY = Shape(Head(6), vocabulary=5, longest=8, batch=16, steps=6, largest=8)
 # Seeds are fixed, so a chi-square below this is no bad luck.
@@ -30,11 +30,6 @@ UNLIKELY = 1e-3
 
 def raw(key) -> np.ndarray:
     return np.asarray(jax.random.key_data(key))
-
-
-def assert_same_bits(one, other):
-    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=str(path))
 
 
 @pytest.fixture(scope="module")

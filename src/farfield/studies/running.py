@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -27,6 +28,11 @@ from farfield.studies.store import Store
 
 # Counted at tracing, so that a test can assert one compilation a shape.
 TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
+
+
+# Cells that one training run serves, and runs trained side by side in one program.
+Lane = list[Cell]
+Chunk = list[Lane]
 
 
 class Progress(Protocol):
@@ -104,22 +110,41 @@ def run(
     return [finished[cell] for cell in wanted]
 
 
-def chunks(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Split cells into groups of one program, and those into chunks of at most the model's ``lanes``."""
-    groups: dict[Any, list[Cell]] = {}
+def chunks(cells: Sequence[Cell]) -> list[Chunk]:
+    """Split cells into groups of the same programs, and those into chunks of at most the model's ``lanes``.
+
+    Cells that differ in their tests alone share a lane: they are trained once.
+    """
+    lanes: dict[Cell, Lane] = {}
     for cell in cells:
-        groups.setdefault(program_key(cell), []).append(cell)
+        lanes.setdefault(as_trained(cell), []).append(cell)
+    groups: dict[Any, list[Lane]] = {}
+    for lane in lanes.values():
+        groups.setdefault(tuple(map(program_key, lane)), []).append(lane)
     return [
-        group[start : start + group[0].model.lanes]
+        group[start : start + group[0][0].model.lanes]
         for group in groups.values()
-        for start in range(0, len(group), group[0].model.lanes)
+        for start in range(0, len(group), group[0][0].model.lanes)
     ]
+
+
+def as_trained(cell: Cell) -> Cell:
+    """The cell without what only its tests depend on: equal for cells that are trained alike."""
+    return replace(cell, test_positions=cell.positions, lengths=(cell.longest,), sequences=1)
 
 
 def program_key(cell: Cell) -> Any:
     """What two cells must share to run in one program: shapes, and the kind of encoding and task."""
-    structure = jax.tree.structure([getattr(cell, part) for part in PARTS])
-    return cell.shape, evaluation_shape(cell), len(cell.lengths), structure
+    return training_key(cell), evaluation_shape(cell), len(cell.lengths), _structure(cell)
+
+
+def training_key(cell: Cell) -> Any:
+    """The same for training alone."""
+    return cell.shape, _structure(as_trained(cell))
+
+
+def _structure(cell: Cell) -> Any:
+    return jax.tree.structure([getattr(cell, part) for part in PARTS])
 
 
 def evaluation_shape(cell: Cell) -> EvaluationShape:
@@ -135,7 +160,7 @@ def evaluation_shape(cell: Cell) -> EvaluationShape:
     )
 
 
-def _run_chunks(chunks: list[list[Cell]], workers: int, keep: Callable[[CellResult], None]) -> None:
+def _run_chunks(chunks: list[Chunk], workers: int, keep: Callable[[CellResult], None]) -> None:
     if not chunks:
         return
     pool = ThreadPoolExecutor(min(workers, len(chunks)))
@@ -151,45 +176,62 @@ def _run_chunks(chunks: list[list[Cell]], workers: int, keep: Callable[[CellResu
             future.result()
 
 
-def _run_chunk(chunk: list[Cell], keep: Callable[[CellResult], None]) -> None:
+def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None]) -> None:
     try:
         results = run_chunk(chunk)
     except (MemoryError, jax.errors.JaxRuntimeError) as reason:
         if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
             raise
+        first = chunk[0][0]
         raise FarfieldError(
-            f"out of memory with width {chunk[0].model.width}, batch {chunk[0].batch}, sequences "
-            f"{chunk[0].sequences} and lengths up to {max(chunk[0].longest, *chunk[0].lengths)}: "
+            f"out of memory with width {first.model.width}, batch {first.batch}, sequences "
+            f"{first.sequences} and lengths up to {max(first.longest, *first.lengths)}: "
             "make one of them smaller, or --workers 1"
         ) from None
     for result in results:
         keep(result)
 
 
-def run_chunk(chunk: list[Cell]) -> list[CellResult]:
-    """Train and test up to ``lanes`` cells of one program, side by side."""
-    lanes = chunk + [chunk[-1]] * (chunk[0].model.lanes - len(chunk))
-    knobs = jax.tree.map(lambda *values: jnp.stack(values), *(cell.knobs for cell in lanes))
-    lengths = jnp.array([cell.lengths for cell in lanes], jnp.int32)
-    train, test = programs(chunk[0])
-    trained = train(knobs)
-    tests = test(trained.parameters, knobs, lengths)
-    trained, tests = jax.tree.map(np.asarray, (trained, tests))
-    return [
-        CellResult(
-            cell=cell,
-            parameters=jax.tree.map(lambda leaf, lane=lane: leaf[lane], trained.parameters),
-            losses=trained.losses[lane],
-            correct=tests.correct[lane],
-            tested=tests.tested[lane],
-            correct_sequences=tests.correct_sequences[lane],
-            head_attention=tests.mean_attention[lane],
-            head_target_attention=tests.target_attention[lane],
-            head_selected=tests.selected[lane],
-            snapshots=jax.tree.map(lambda leaf, lane=lane: leaf[lane], trained.snapshots) if cell.snapshots else None,
-        )
-        for lane, cell in enumerate(chunk)
+def run_chunk(chunk: Chunk) -> list[CellResult]:
+    """Train up to ``lanes`` models of one program side by side, and run every test that their lanes ask for."""
+    missing = chunk[0][0].model.lanes - len(chunk)
+    trained = programs(chunk[0][0]).train(_stacked([as_trained(lane[0]).knobs for lane in chunk], missing))
+    tested = [
+        (cells, _test(cells, trained.parameters, missing))
+        for cells in (list(column) for column in zip(*chunk, strict=True))
     ]
+    trained = jax.tree.map(np.asarray, trained)
+    return [_result(cell, trained, tests, lane) for cells, tests in tested for lane, cell in enumerate(cells)]
+
+
+def _test(cells: list[Cell], parameters: Any, missing: int) -> Any:
+    """The tests of one cell of every lane."""
+    lengths = _stacked([jnp.array(cell.lengths, jnp.int32) for cell in cells], missing)
+    tests = programs(cells[0]).test(parameters, _stacked([cell.knobs for cell in cells], missing), lengths)
+    return jax.tree.map(np.asarray, tests)
+
+
+def _stacked(values: list[Any], missing: int) -> Any:
+    """Trees on a common leading axis, the last repeated for lanes that have no cell."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *values, *[values[-1]] * missing)
+
+
+def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
+    def of_lane(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[lane], tree)
+
+    return CellResult(
+        cell=cell,
+        parameters=of_lane(trained.parameters),
+        losses=trained.losses[lane],
+        correct=tests.correct[lane],
+        tested=tests.tested[lane],
+        correct_sequences=tests.correct_sequences[lane],
+        head_attention=tests.mean_attention[lane],
+        head_target_attention=tests.target_attention[lane],
+        head_selected=tests.selected[lane],
+        snapshots=of_lane(trained.snapshots) if cell.snapshots else None,
+    )
 
 
 class Programs(NamedTuple):
@@ -199,38 +241,43 @@ class Programs(NamedTuple):
     test: Callable[..., Any]
 
 
-_compiled: dict[Any, Programs] = {}
+_compiled: dict[Any, Any] = {}
 _compiling = threading.Lock()
 
 
 def programs(cell: Cell) -> Programs:
-    """The two programs of a cell's group, compiled at first use."""
-    key = program_key(cell)
+    """The two programs of a cell's group, compiled at first use; training's also serves groups with other tests."""
     with _compiling:
-        if key not in _compiled:
-            _compiled[key] = _compile(cell)
-        return _compiled[key]
+        for key, compile_it in ((training_key(cell), _compile_training), (program_key(cell), _compile_tests)):
+            if key not in _compiled:
+                _compiled[key] = compile_it(cell)
+        return Programs(_compiled[training_key(cell)], _compiled[program_key(cell)])
 
 
-def _compile(cell: Cell) -> Programs:
-    shape, tests, lanes = cell.shape, evaluation_shape(cell), cell.model.lanes
-
+def _compile_training(cell: Cell) -> Any:
     def train(knobs):
         TRACES["train"] += 1
-        return training.train(shape, knobs)
+        return training.train(cell.shape, knobs)
+
+    return jax.jit(jax.vmap(train)).lower(_lanes_of(as_trained(cell).knobs, cell)).compile(compiler_options())
+
+
+def _compile_tests(cell: Cell) -> Any:
+    shape = evaluation_shape(cell)
 
     def test(parameters, knobs, lengths):
         TRACES["evaluate"] += 1
-        return jax.lax.map(lambda lane: evaluation.evaluate(tests, *lane), (parameters, knobs, lengths))
+        return jax.lax.map(lambda lane: evaluation.evaluate(shape, *lane), (parameters, knobs, lengths))
 
-    knobs = jax.tree.map(lambda value: jax.ShapeDtypeStruct((lanes, *value.shape), value.dtype), cell.knobs)
-    lengths = jax.ShapeDtypeStruct((lanes, len(cell.lengths)), jnp.int32)
-    options = compiler_options()
-    train_lanes = jax.jit(jax.vmap(train))
-    compiled_train = train_lanes.lower(knobs).compile(compiler_options=options)
-    parameters = jax.eval_shape(train_lanes, knobs).parameters
-    compiled_test = jax.jit(test).lower(parameters, knobs, lengths).compile(compiler_options=options)
-    return Programs(compiled_train, compiled_test)
+    parameters = jax.eval_shape(lambda knobs: training.initial_parameters(cell.shape, knobs), cell.knobs)
+    lengths = jax.ShapeDtypeStruct((len(cell.lengths),), jnp.int32)
+    arguments = _lanes_of((parameters, cell.knobs, lengths), cell)
+    return jax.jit(test).lower(*arguments).compile(compiler_options())
+
+
+def _lanes_of(tree: Any, cell: Cell) -> Any:
+    """Shapes of one lane as those of all lanes."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((cell.model.lanes, *leaf.shape), leaf.dtype), tree)
 
 
 def compiler_options() -> dict[str, Any]:
