@@ -272,7 +272,8 @@ class TrainResult:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
-        from farfield.report.figures import against_length, save
+        from farfield.report.drawing import save
+        from farfield.report.figures import against_length
 
         title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
         figure = against_length({title: list(self.cells)})

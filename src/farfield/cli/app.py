@@ -160,7 +160,7 @@ def train(
     """
     from farfield.api import train as run_training
     from farfield.cli.progress import reporter
-    from farfield.report.figures import check_path
+    from farfield.report.drawing import check_path
     from farfield.report.terminal import train_tables
 
     if plot is not None:
@@ -202,7 +202,9 @@ def reproduce(
     only: Annotated[
         list[str] | None, typer.Option(help="Items to run, for example table1; may be repeated or comma-separated.")
     ] = None,
-    budget: Annotated[str, typer.Option(help="full, quick (fewer seeds) or smoke (no verdicts).")] = "full",
+    budget: Annotated[
+        str, typer.Option(help="standard (transformer shortened), full, quick (fewer seeds) or smoke (no verdicts).")
+    ] = "standard",
     out: Annotated[
         str | None,
         typer.Option(help="Folder for the results [default: farfield-results/PAPER, another name for a part of it]."),
@@ -223,15 +225,15 @@ def reproduce(
     from farfield.cli.progress import reporter
     from farfield.errors import unknown
     from farfield.papers import PAPERS
+    from farfield.papers.reproduce import DEFAULT_BUDGET, select_items
     from farfield.papers.reproduce import reproduce as run_paper
-    from farfield.papers.reproduce import select_items
     from farfield.report.page import write_page
     from farfield.report.terminal import reproduction_table
 
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
     # A part of the paper, or a smaller budget, must not replace a whole reproduction.
-    part = [] if budget == "full" else [budget]
+    part = [] if budget == DEFAULT_BUDGET else [budget]
     part += [item.name for item in select_items(PAPERS[paper], only)] if only else []
     folder = _folder(out) or Path("farfield-results") / "-".join([paper, *part])
     outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
@@ -270,7 +272,8 @@ def show(
 
         farfield show alibi --head 2/8 --json
     """
-    from farfield.report.figures import check_path, encoding_response, save
+    from farfield.report.drawing import check_path, save
+    from farfield.report.figures import encoding_response
     from farfield.report.terminal import profile_table
     from farfield.showing import show as profile_of
 

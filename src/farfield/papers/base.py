@@ -16,49 +16,96 @@ Results = Mapping[str, list[CellResult]]
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How much of the paper's effort to spend.
+class Effort:
+    """How much of the paper's effort to spend on an item; None where it is the paper's.
 
     Attributes:
-        name: as given on the command line.
-        note: what it does to the paper's settings, in a sentence for the reader.
         most_seeds: keep at most so many seeds a setting.
-        steps, sequences: replace the paper's when given.
-        verdicts: whether its numbers may be judged.
+        steps, sequences: replace the paper's.
     """
 
-    name: str
-    note: str
     most_seeds: int | None = None
     steps: int | None = None
     sequences: int | None = None
-    verdicts: bool = True
 
     def apply(self, series: Series) -> dict[str, list[Cell]]:
-        """The same series at this budget."""
+        """The same series with this effort."""
         changes: dict[str, Any] = {}
         if self.steps is not None:
             changes["steps"] = self.steps
         if self.sequences is not None:
             changes["sequences"] = self.sequences
         return {
-            name: [replace(cell, **changes).resolved() for cell in cells[: self.most_seeds]]
+            name: [_with(cell, changes).resolved() for cell in cells[: self.most_seeds]]
             for name, cells in series.items()
         }
 
 
+def _with(cell: Cell, changes: Mapping[str, Any]) -> Cell:
+    """A changed cell; snapshots beyond its last step are dropped."""
+    changed = replace(cell, **changes)
+    return replace(changed, snapshots=tuple(step for step in cell.snapshots if step <= changed.steps))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of a paper's effort to spend.
+
+    Attributes:
+        name: as given on the command line.
+        note: what it does to the paper's settings, in a sentence for the reader.
+        effort: for most items.
+        long_effort: for items that take long.
+        unjudged: why numbers cannot be judged; empty if they can.
+        long_unjudged: the same for items that take long.
+    """
+
+    name: str
+    note: str
+    effort: Effort = Effort()
+    long_effort: Effort = Effort()
+    unjudged: str = ""
+    long_unjudged: str = ""
+
+    def of(self, item: Item) -> Effort:
+        """The effort for an item."""
+        return self.long_effort if item.long else self.effort
+
+    def why_unjudged(self, item: Item) -> str:
+        """Why an item's numbers cannot be judged; empty if they can."""
+        return self.long_unjudged if item.long else self.unjudged
+
+
+SMOKE = Effort(most_seeds=1, steps=40, sequences=128)
+SHORTER = 1000
 BUDGETS = {
     budget.name: budget
     for budget in (
-        Budget("full", "The paper's steps and sequences; 16 seeds a setting, the paper's own 1, 5 or 8 among them."),
-        Budget("quick", "Trimmed to 4 seeds a setting, fewer than most of the paper: wide intervals.", most_seeds=4),
+        Budget(
+            "standard",
+            "The paper's steps and sequences for every one-layer head, 8 or 16 seeds a setting, the paper's own among "
+            f"them; the transformer is trained for {SHORTER:,} of its 8,000 steps with one seed and not judged.",
+            long_effort=Effort(most_seeds=1, steps=SHORTER),
+            long_unjudged=f"Trained for {SHORTER:,} of the paper's 8,000 steps, one seed: --budget full trains all.",
+        ),
+        Budget(
+            "full", "The paper's steps and sequences for everything, 8 or 16 seeds a setting, 2 of the transformer."
+        ),
+        Budget(
+            "quick",
+            "4 seeds a setting, fewer than most of the paper: wide intervals. The transformer is trained for 300 steps "
+            "and not judged.",
+            effort=Effort(most_seeds=4),
+            long_effort=Effort(most_seeds=1, steps=300),
+            long_unjudged="Trained for 300 of the paper's 8,000 steps, one seed: --budget full trains all.",
+        ),
         Budget(
             "smoke",
             "One seed, 40 steps and 128 sequences: shows that everything runs, gives no verdicts.",
-            most_seeds=1,
-            steps=40,
-            sequences=128,
-            verdicts=False,
+            effort=SMOKE,
+            long_effort=SMOKE,
+            unjudged="The smoke budget gives no verdicts.",
+            long_unjudged="The smoke budget gives no verdicts.",
         ),
     )
 }
@@ -76,6 +123,7 @@ class Item:
         compare: published against measured numbers, in the order of the print.
         draw: its figure in the paper's layout (matplotlib), or None for a table.
         caption: what to see in the figure.
+        long: whether training takes so long that smaller budgets shorten it.
     """
 
     name: str
@@ -85,6 +133,7 @@ class Item:
     compare: Callable[[Results], list[Comparison]]
     draw: Callable[[Results], Any] | None = None
     caption: str = ""
+    long: bool = False
 
 
 @dataclass(frozen=True)

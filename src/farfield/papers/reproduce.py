@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from farfield.errors import FarfieldError, unknown
 from farfield.papers.base import BUDGETS, Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
-from farfield.report.figures import save
+from farfield.report.drawing import save
 from farfield.studies.cells import Cell
 from farfield.studies.running import Progress, run
 from farfield.studies.store import Store, versions
 
 FIGURES = (".svg", ".png")
+DEFAULT_BUDGET = "standard"
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "differs", "not-comparable")
 
 
@@ -52,7 +53,7 @@ class Reproduction:
     def summary(self) -> str:
         """The outcome in one sentence."""
         counts = self.counts()
-        if not self.budget.verdicts:
+        if self.budget.unjudged:
             return f"The {self.budget.name} budget gives no verdicts: it only shows that everything runs."
         judged = counts["reproduced"] + counts["differs"]
         return (
@@ -96,14 +97,14 @@ def select_items(paper: Paper, only: Iterable[str] | None) -> tuple[Item, ...]:
 
 def plan(items: Iterable[Item], budget: Budget) -> dict[str, dict[str, list[Cell]]]:
     """The cells of each item at a budget, by series."""
-    return {item.name: budget.apply(item.series()) for item in items}
+    return {item.name: budget.of(item).apply(item.series()) for item in items}
 
 
 def reproduce(
     paper: Paper,
     *,
     only: Iterable[str] | None = None,
-    budget: str = "full",
+    budget: str = DEFAULT_BUDGET,
     out: str | Path,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -112,7 +113,7 @@ def reproduce(
 
     Args:
         only: names of items; all if None.
-        budget: ``full``, ``quick`` or ``smoke``.
+        budget: ``standard``, ``full``, ``quick`` or ``smoke``.
         out: folder for ``cells/``, ``figures/`` and ``verdicts.json``; the page is the report's to write.
 
     Raises:
@@ -135,8 +136,8 @@ def reproduce(
     verdicts = []
     for item in items:
         for comparison in item.compare(results[item.name]):
-            if not spend.verdicts:
-                comparison = replace(comparison, incomparable=f"The {spend.name} budget gives no verdicts.")
+            if spend.why_unjudged(item):
+                comparison = replace(comparison, incomparable=spend.why_unjudged(item))
             verdicts.append(judge(item.name, comparison))
     figures = {item.name: item.draw(results[item.name]) for item in items if item.draw}
     outcome = Reproduction(paper, spend, items, tuple(verdicts), figures, len(cells), time.perf_counter() - started)

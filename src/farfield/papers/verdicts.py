@@ -7,8 +7,9 @@ spread we measure. If both come from the same set-up, the published mean lies in
 
 in 99 of 100 cases: Student's prediction interval, the seed noise of both sides, plus the rounding of the print.
 Inside it a number is ``reproduced``, outside it ``differs``. There is no other tolerance, and none per item. A
-number without seeds (a formula) has no spread, so only the rounding is left. 99% and not 95%, as one table
-holds dozens of numbers: at 95%, one correct number in twenty would be called different.
+number without seeds (a formula) has no spread, so only the rounding is left. A printed standard deviation of
+published_n seeds is held to the F interval of the ratio of two variances, at the same level. 99% and not 95%, as
+one table holds dozens of numbers: at 95%, one correct number in twenty would be called different.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy import stats
 
-from farfield.statistics import t_halfwidth
+from farfield.statistics import over_seeds, t_halfwidth
 
 Outcome = Literal["reproduced", "differs", "not-comparable"]
 LEVEL = 0.99
@@ -40,6 +42,8 @@ class Comparison:
         published_n: seeds behind the published number; 0 for a formula.
         incomparable: why no verdict can be given, empty if one can.
         note: added to the reason of the verdict.
+        statistic: what the paper prints of its seeds; a ``deviation`` divides by published_n, as numpy does.
+        explanation: shown if the number differs: settings tried, values got, likeliest cause.
     """
 
     cell: str
@@ -49,6 +53,8 @@ class Comparison:
     published_n: int
     incomparable: str = ""
     note: str = ""
+    statistic: Literal["mean", "deviation"] = "mean"
+    explanation: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Verdict:
         n: seeds measured.
         verdict: the outcome.
         why: the outcome in words, with the numbers it rests on.
+        mean_low, mean_high: 95% interval of our mean over seeds, None without one: what the number most likely is.
+        explanation: of a number that differs: settings tried, values got, likeliest cause.
     """
 
     item: str
@@ -73,6 +81,9 @@ class Verdict:
     n: int
     verdict: Outcome
     why: str
+    mean_low: float | None = None
+    mean_high: float | None = None
+    explanation: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The verdict as a JSON object."""
@@ -83,12 +94,24 @@ def judge(item: str, comparison: Comparison) -> Verdict:
     """Apply the rule to one number."""
     values = np.asarray(comparison.values, float)
     n = len(values)
-    measured = float(values.mean()) if n else math.nan
+    measured = _measured(comparison, values)
+    mean = over_seeds(values) if comparison.statistic == "mean" and n > 1 and np.isfinite(values).all() else None
 
     def verdict(outcome: Outcome, why: str, low: float | None = None, high: float | None = None) -> Verdict:
-        why = " ".join(filter(None, (why, comparison.note)))
-        number = measured if math.isfinite(measured) else None
-        return Verdict(item, comparison.cell, comparison.published, number, low, high, n, outcome, why)
+        return Verdict(
+            item,
+            comparison.cell,
+            comparison.published,
+            measured if math.isfinite(measured) else None,
+            low,
+            high,
+            n,
+            outcome,
+            why=" ".join(filter(None, (why, comparison.note))),
+            mean_low=mean.low if mean else None,
+            mean_high=mean.high if mean else None,
+            explanation=comparison.explanation if outcome == "differs" else "",
+        )
 
     if comparison.incomparable:
         return verdict("not-comparable", comparison.incomparable)
@@ -97,19 +120,43 @@ def judge(item: str, comparison: Comparison) -> Verdict:
     if not math.isfinite(measured):
         diverged = int((~np.isfinite(values)).sum())
         return verdict("differs", f"{diverged} of {n} seeds gave no finite number.")
-    half = comparison.unit / 2
-    if comparison.published_n:
-        if n < 2:
-            return verdict("not-comparable", "One seed shows no seed noise to compare with.")
-        deviation = float(values.std(ddof=1))
-        half += t_halfwidth(deviation, n, LEVEL) * math.sqrt(1 + n / comparison.published_n)
-        basis = f"mean of {n} seeds, sd {deviation:.2g}; the paper's {comparison.published_n}"
-        if comparison.published_n == 1:
-            basis += ", and one seed says little"
-    else:
-        basis = "a formula, no seeds"
-    low, high = measured - half, measured + half
+    if comparison.published_n and n < 2:
+        return verdict("not-comparable", "One seed shows no seed noise to compare with.")
+    low, high = _interval(comparison, measured, values)
     inside = low - EPSILON <= comparison.published <= high + EPSILON
     where = "inside" if inside else "outside"
-    why = f"{comparison.published:g} lies {where} {low:.4g} to {high:.4g} ({basis})."
+    why = f"{comparison.published:g} lies {where} {low:.4g} to {high:.4g} ({_basis(comparison, values)})."
     return verdict("reproduced" if inside else "differs", why, low, high)
+
+
+def _measured(comparison: Comparison, values: np.ndarray) -> float:
+    if not len(values):
+        return math.nan
+    if comparison.statistic == "mean":
+        return float(values.mean())
+    n = comparison.published_n
+    return float(values.std(ddof=1)) * math.sqrt((n - 1) / n) if len(values) > 1 else math.nan
+
+
+def _interval(comparison: Comparison, measured: float, values: np.ndarray) -> tuple[float, float]:
+    """Where the published number should lie."""
+    half, n = comparison.unit / 2, len(values)
+    if comparison.statistic == "deviation":
+        ratio = stats.f(comparison.published_n - 1, n - 1)
+        low, high = (measured * math.sqrt(ratio.ppf(tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+        return low - half, high + half
+    if comparison.published_n:
+        half += t_halfwidth(float(values.std(ddof=1)), n, LEVEL) * math.sqrt(1 + n / comparison.published_n)
+    return measured - half, measured + half
+
+
+def _basis(comparison: Comparison, values: np.ndarray) -> str:
+    """What the interval rests on."""
+    if not comparison.published_n:
+        return "a formula, no seeds"
+    statistic = "standard deviation" if comparison.statistic == "deviation" else "mean"
+    basis = f"{statistic} of {len(values)} seeds"
+    if statistic == "mean":
+        basis += f", sd {values.std(ddof=1):.2g}"
+    basis += f"; the paper's {comparison.published_n}"
+    return basis + (", and one seed says little" if comparison.published_n == 1 else "")

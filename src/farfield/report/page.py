@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from farfield.errors import FarfieldError
 from farfield.papers.reproduce import Reproduction, write_text
 from farfield.papers.verdicts import LEVEL
-from farfield.report.figures import save, to_svg, verdict_strip
+from farfield.report.drawing import save, to_svg
+from farfield.report.figures import verdict_strip
 from farfield.report.terminal import number
 from farfield.studies.store import versions
 
