@@ -4,7 +4,21 @@ The published numbers are data, ``published.json``; each table or figure is one 
 """
 
 from farfield.papers.base import Paper
-from farfield.papers.implicit_bias import figure1, figure2, figure3, figure5, table1, table2, table5, table7
+from farfield.papers.implicit_bias import (
+    figure1,
+    figure2,
+    figure3,
+    figure4,
+    figure5,
+    offsets,
+    table1,
+    table2,
+    table4,
+    table5,
+    table6,
+    table7,
+    table8,
+)
 
 PAPER = Paper(
     name="implicit-bias",
@@ -15,5 +29,19 @@ PAPER = Paper(
     "attention thins out (dilution); with learned absolute positions it is lost at the first length it has not seen. "
     "What rotary heads learn is a carrier: a direction that all keys, and all queries, share.",
     # In the order of the print.
-    items=(figure1.ITEM, table1.ITEM, figure2.ITEM, figure3.ITEM, table2.ITEM, figure5.ITEM, table5.ITEM, table7.ITEM),
+    items=(
+        figure1.ITEM,
+        table1.ITEM,
+        figure2.ITEM,
+        figure3.ITEM,
+        table2.ITEM,
+        figure4.ITEM,
+        figure5.ITEM,
+        offsets.ITEM,
+        table4.ITEM,
+        table5.ITEM,
+        table6.ITEM,
+        table7.ITEM,
+        table8.ITEM,
+    ),
 )
