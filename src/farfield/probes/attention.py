@@ -67,3 +67,13 @@ def equivariance_error(
 def absolute_error(mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]) -> float:
     """The same in absolute coordinates, over the positions that every length has."""
     return float(profile_distance(mean_attention[:, : int(min(lengths))]).max())
+
+
+def offset_profile(weights: Float[np.ndarray, "sequence row key"], span: int) -> Float[np.ndarray, " offset"]:
+    """Mean attention by offset -(span - 1) .. 0, over every row that has so many keys before it and itself.
+
+    Args:
+        weights: attention of a causal head whose rows are all places.
+    """
+    rows = range(span - 1, weights.shape[1])
+    return np.mean([weights[:, row, row - span + 1 : row + 1].mean(axis=0) for row in rows], axis=0)
