@@ -73,7 +73,7 @@ def _dynamics(axes: Any, cells: list[CellResult]) -> None:
         rows = np.array([_at(cells, measure, step if step in cells[0].cell.snapshots else None) for step in steps]).T
         curve(axes, index, name, np.array(steps), rows, (0, 1))
     axes.set_xscale("symlog", linthresh=25)
-    ticks = [step for step in (0, 25, 100, 400, 1000, 4000) if step <= steps[-1]]
+    ticks = [step for step in (0, 25, 100, 500, 4000) if step <= steps[-1]]
     axes.set_xticks(ticks, list(map(str, ticks)))
     axes.minorticks_off()
     axes.set(title="Training", xlabel="step", ylabel="share of energy", ylim=(0, 1.04))
@@ -89,12 +89,13 @@ def _pins(axes: Any, results: Results) -> None:
     for place, decay in zip(places, decays, strict=True):
         accuracy = float(np.mean(at_length(results[table6.label(decay)], table6.AT)))
         axes.annotate(f"accuracy {accuracy:.2f}", (place, 0.4), ha="center", fontsize=7.5, color="0.35")
-    curve(axes, 4, "APE pin at L = 48 (dots: seeds)", places, rows, None)
+    curve(axes, 4, "learned: pin (dots: seeds)", places, rows, None)
     target = PUBLISHED["setup"]["train"]["lengths"][1] - 1 - OFFSET
     axes.axhline(target, color="0.35", dashes=(4, 3), linewidth=1)
     note(axes, f"last trained target, {target}", (places[-1], target), shift=(0, 4))
     axes.set_xticks(places, [f"{decay:g}" for decay in decays])
-    axes.set(title="APE pin", xlabel="weight decay", ylabel="key position", ylim=(-0.5, 15.5))
+    axes.set(title="Learned positions: pin at L = 48", xlabel="weight decay", ylabel="key position")
+    axes.set(xlim=(-0.5, len(decays) - 0.5), ylim=(-0.5, 15.5))
 
 
 ITEM = Item(

@@ -157,6 +157,7 @@ def draw(results: Results) -> Figure:
         left.set_xticks(range(len(NAMES)), list(NAMES.values()))
         left.set(title="Other relative encodings, L = 48", ylabel="accuracy", ylim=(0, 1.12))
         left.grid(visible=False, axis="x")
+        left.set_xlim(-0.5, len(NAMES) - 0.1)
         by_length = {heads: results[content(heads)] for heads in (1, 2)}
         for index, (heads, cells) in enumerate(by_length.items(), start=2):
             curve(right, index, f"H = {heads}", cells[0].lengths, np.array(accuracies(cells)), (0, 1))

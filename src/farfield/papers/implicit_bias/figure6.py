@@ -113,13 +113,13 @@ def _per_token(learned: list[Inside]) -> list[Comparison]:
     """Where the learned absolute transformer answers right, at the longest test."""
     why = "The paper says right below L_max and at chance beyond, without a number."
     parts = {
-        f"places {OFFSET} to {LONGEST - 1}": slice(OFFSET, LONGEST),
-        f"places {LONGEST} to {LONGEST + OFFSET - 1}, key trained": slice(LONGEST, LONGEST + OFFSET),
-        f"places {LONGEST + OFFSET} to {FAR - 1}": slice(LONGEST + OFFSET, FAR),
+        f"{OFFSET} to {LONGEST - 1}": slice(OFFSET, LONGEST),
+        f"{LONGEST} to {LONGEST + OFFSET - 1} (key trained)": slice(LONGEST, LONGEST + OFFSET),
+        f"{LONGEST + OFFSET} to {FAR - 1}": slice(LONGEST + OFFSET, FAR),
     }
     lines = [
         Comparison(
-            f"learned accuracy L={FAR}, {name}",
+            f"learned accuracy of {FAR} places, {name}",
             None,
             TWO_DIGITS,
             [float(inside.by_place[part].mean()) for inside in learned],
@@ -131,7 +131,7 @@ def _per_token(learned: list[Inside]) -> list[Comparison]:
     chance = learned[0].result.accuracy[-1].chance
     tracked = ((LONGEST - OFFSET) + (FAR - LONGEST) * chance) / (FAR - OFFSET)
     expected = Comparison(
-        f"learned accuracy L={FAR} if right at trained places and at chance beyond",
+        f"learned accuracy of {FAR} places if right at trained ones and at chance beyond",
         None,
         TWO_DIGITS,
         [tracked],
@@ -177,16 +177,26 @@ def _shift_heads(rope: list[Inside], learned: list[Inside]) -> list[Comparison]:
 
 
 def draw(results: Results) -> Figure:
-    """Accuracy by length; the shift head's profile at a trained and an untrained length, of both encodings."""
+    """Accuracy by length and by place; the shift head's profile at a trained and an untrained length."""
     with mpl.rc_context(STYLE):
-        figure, axes = panels(3, height=3.0)
+        figure, axes = panels(2, rows=2, height=2.7)
+        (left, right), heads = axes
+        insides = {name: [Inside(result) for result in cells] for name, cells in results.items()}
+        places = np.arange(OFFSET, FAR)
         for index, (name, cells) in enumerate(results.items()):
-            curve(axes[0], index, name, np.array(LENGTHS), np.array(accuracies(cells)), (0, 1))
-        mark_training(axes[0], LONGEST)
-        axes[0].set(title="Accuracy", xlabel="length L", ylabel="share of tokens", ylim=(0, 1.04))
-        for panel, (name, cells) in zip(axes[1:], results.items(), strict=True):
-            _profiles(panel, name, [Inside(cell) for cell in cells])
-        legend(figure, list(axes), map(len, results.values()))
+            curve(left, index, name, np.array(LENGTHS), np.array(accuracies(cells)), (0, 1))
+            rows = np.array([inside.by_place[OFFSET:] for inside in insides[name]])
+            curve(right, index, "", places, rows, (0, 1), every=4)
+        mark_training(left, LONGEST)
+        mark_training(right, LONGEST - 1, "last trained position")
+        left.set(title="Accuracy by length", xlabel="length L", ylabel="share of tokens", ylim=(0, 1.04))
+        right.set(title=f"Accuracy by place, L = {FAR}", xlabel="place of the query", ylim=(0, 1.04))
+        chance = results["learned"][0].accuracy[-1].chance
+        right.axhline(chance, color="0.35", dashes=(4, 3), linewidth=1)
+        note(right, "chance", (LONGEST - 1, chance), shift=(-4, 3))
+        for panel, (name, found) in zip(heads, insides.items(), strict=True):
+            _profiles(panel, name, found)
+        legend(figure, list(axes.flat), map(len, results.values()))
         return figure
 
 
@@ -208,8 +218,8 @@ ITEM = Item(
     series,
     compare,
     draw,
-    "Left: rotary positions carry the shift to three times the trained length; learned absolute ones are right at "
-    "trained places only, so their share of tokens falls with the length. Middle and right: attention by offset of "
-    "the head that does the shift, at a trained and an untrained length.",
+    "Above: rotary positions carry the shift to three times the trained length; learned absolute ones are right at "
+    "trained places only, so their share of tokens falls with the length. Below: attention by offset of the head that "
+    "does the shift, at a trained and an untrained length.",
     long=True,
 )
