@@ -4,7 +4,7 @@ The published numbers are data, ``published.json``; each table or figure is one 
 """
 
 from farfield.papers.base import Paper
-from farfield.papers.implicit_bias import figure1, figure2, figure3, figure5, table1, table2, table5, table7
+from farfield.papers.implicit_bias import figure1, figure2, figure3, figure5, table1, table2, table3, table5, table7
 
 PAPER = Paper(
     name="implicit-bias",
@@ -15,5 +15,15 @@ PAPER = Paper(
     "attention thins out (dilution); with learned absolute positions it is lost at the first length it has not seen. "
     "What rotary heads learn is a carrier: a direction that all keys, and all queries, share.",
     # In the order of the print.
-    items=(figure1.ITEM, table1.ITEM, figure2.ITEM, figure3.ITEM, table2.ITEM, figure5.ITEM, table5.ITEM, table7.ITEM),
+    items=(
+        figure1.ITEM,
+        table1.ITEM,
+        figure2.ITEM,
+        figure3.ITEM,
+        table2.ITEM,
+        figure5.ITEM,
+        table3.ITEM,
+        table5.ITEM,
+        table7.ITEM,
+    ),
 )
