@@ -4,7 +4,18 @@ The published numbers are data, ``published.json``; each table or figure is one 
 """
 
 from farfield.papers.base import Paper
-from farfield.papers.implicit_bias import figure1, figure2, figure3, figure5, table1, table2, table3, table5, table7
+from farfield.papers.implicit_bias import (
+    figure1,
+    figure2,
+    figure3,
+    figure5,
+    table1,
+    table2,
+    table3,
+    table5,
+    table7,
+    theory,
+)
 
 PAPER = Paper(
     name="implicit-bias",
@@ -25,5 +36,6 @@ PAPER = Paper(
         table3.ITEM,
         table5.ITEM,
         table7.ITEM,
+        theory.ITEM,
     ),
 )

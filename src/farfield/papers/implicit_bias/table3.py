@@ -2,8 +2,8 @@
 
 ``farfield reproduce implicit-bias --only table3``: 48 heads, about 30 s on two cores. The table itself is not in the
 text; its numbers are those of section 7. They are reproduced by weights that are the scaled logits themselves
-(division by n or by the row's sum gives the same accuracies to .01), and three things beside them do not fit the explanation
-given there:
+(division by n, by the row's sum, or not even by sqrt(d) gives the same accuracies to .02), and three things beside
+them do not fit the explanation given there:
 
 * A key fraction of .07 does not say that keys share no direction. Without softmax the sign of a key may be moved to
   its value, and is, at random: nine tenths of the keys' energy lies on one line.
