@@ -154,6 +154,7 @@ def test_kernels_of_several_heads_are_those_of_each():
     weights = np.random.default_rng(0).uniform(size=(3, 32))
     together = kernel(THETA, 20, weights)
     assert together.shape == (21, 3)
+    np.testing.assert_allclose(together[0], 1, rtol=1e-12)
     for column, row in zip(together.T, weights, strict=True):
         np.testing.assert_allclose(column, kernel(THETA, 20, row), rtol=1e-12)
 

@@ -1,7 +1,7 @@
 """The lemmas, propositions and corollaries of section 4 and appendix A, checked with this package's own code.
 
-``farfield reproduce implicit-bias --only theory``: 160 heads that tables 2, 5 and 6 share, about 40 s on two cores, and
-a few seconds of float64. A statement that holds for all weights is one line, the share of drawn cases in which it
+``farfield reproduce implicit-bias --only theory``: 128 heads, those of tables 2, 5 and 6, about 35 s on two
+cores, and 15 s of checks. A statement that holds for all weights is one line, the share of drawn cases in which it
 holds, against 1. Beside them stands what the text says of trained heads and does not measure.
 """
 
