@@ -14,7 +14,7 @@ from farfield.papers.reproduce import plan, reproduce, select_items
 from farfield.report.page import write_page
 
 PAPER = PAPERS["implicit-bias"]
-NAMES = {"table1", "table2", "table5", "table7", "figure1", "figure2", "figure3", "figure5"}
+NAMES = {"table1", "table2", "table3", "table5", "table7", "figure1", "figure2", "figure3", "figure5", "theory"}
 
 
 class Recorder:
@@ -92,6 +92,9 @@ def test_every_printed_number_of_the_items_is_compared(smoke):
     assert counts["table2"] == len(PUBLISHED["table2"]["rows"]) * (columns + 1) + 1
     assert counts["table5"] == len(PUBLISHED["table5"]["rows"]) * 4
     assert counts["table7"] == len(PUBLISHED["table7"]["L"]) * 2 + 2
+    assert counts["table3"] == sum(
+        len(row) for row in map(PUBLISHED["table3_linear_attention"].get, ("linear", "softmax"))
+    )
     numbers = {verdict.published for verdict in published if verdict.item == "table1"}
     assert numbers == {number for row in PUBLISHED["table1"]["accuracy"].values() for number in row}
 

@@ -124,6 +124,7 @@ class Item:
         draw: its figure in the paper's layout (matplotlib), or None for a table.
         caption: what to see in the figure.
         long: whether training takes so long that smaller budgets shorten it.
+        theorems: whether its lines check statements instead of printed numbers; they are counted apart.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Item:
     draw: Callable[[Results], Any] | None = None
     caption: str = ""
     long: bool = False
+    theorems: bool = False
 
 
 @dataclass(frozen=True)

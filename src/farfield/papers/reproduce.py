@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,19 +46,26 @@ class Reproduction:
     seconds: float
 
     def counts(self, item: str | None = None) -> dict[Outcome, int]:
-        """Verdicts by outcome, of one item or of all."""
-        counter = Counter(verdict.verdict for verdict in self.verdicts if item in (None, verdict.item))
+        """Verdicts by outcome, of one item or of all that hold printed numbers."""
+        named = [item] if item else [one.name for one in self.items if not one.theorems]
+        return self._counted(named)
+
+    def _counted(self, named: Sequence[str]) -> dict[Outcome, int]:
+        counter = Counter(verdict.verdict for verdict in self.verdicts if verdict.item in named)
         return {outcome: counter[outcome] for outcome in OUTCOMES}
 
     def summary(self) -> str:
         """The outcome in one sentence."""
-        counts = self.counts()
         if self.budget.unjudged:
             return f"The {self.budget.name} budget gives no verdicts: it only shows that everything runs."
+        counts, theorems = self.counts(), self._counted([item.name for item in self.items if item.theorems])
         judged = counts["reproduced"] + counts["differs"]
+        checked = theorems["reproduced"] + theorems["differs"]
+        held = f"; {theorems['reproduced']} of {checked} checks of theorems hold" if checked else ""
+        beside = counts["not-comparable"] + theorems["not-comparable"]
         return (
-            f"{counts['reproduced']} of {judged} published numbers reproduced, {counts['differs']} differ; "
-            f"{counts['not-comparable']} further claims have no number to compare with."
+            f"{counts['reproduced']} of {judged} published numbers reproduced, {counts['differs']} differ{held}; "
+            f"{beside} further lines have no printed number to compare with."
         )
 
     def command(self) -> str:

@@ -26,17 +26,18 @@ class KernelShape(NamedTuple):
 
 
 def kernel(
-    theta: Float[np.ndarray, " half"], reach: int, weights: Float[np.ndarray, " half"] | None = None
-) -> Float[np.ndarray, " offset"]:
+    theta: Float[np.ndarray, " half"], reach: int, weights: Float[np.ndarray, "*heads half"] | None = None
+) -> Float[np.ndarray, "offset *heads"]:
     """g(s)/g(0) for s = 0 .. reach.
 
     Args:
         theta: rotary frequencies, radians per position.
         reach: largest offset.
-        weights: share p_i of each pair; equal if None.
+        weights: share p_i of each pair, of one head or several; equal if None.
     """
-    shares = np.full(len(theta), 1 / len(theta)) if weights is None else np.asarray(weights) / np.sum(weights)
-    return np.cos(np.arange(reach + 1)[:, None] * theta) @ shares
+    weights = np.ones(len(theta)) if weights is None else np.asarray(weights)
+    shares = weights / weights.sum(axis=-1, keepdims=True)
+    return np.cos(np.arange(reach + 1)[:, None] * theta) @ shares.T
 
 
 def kernel_shape(g: Float[np.ndarray, " offset"]) -> KernelShape:

@@ -111,6 +111,29 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         return figure
 
 
+def interpolation(
+    scores: Mapping[str, np.ndarray], results: Mapping[str, Sequence[CellResult]], offsets: np.ndarray, target: int
+) -> Figure:
+    """Score profiles by offset, one row a seed, symmetric-logarithmic beyond ±1; and accuracy by length."""
+    with mpl.rc_context(STYLE):
+        figure, (left, right) = panels(2, height=3.2)
+        for index, (name, rows) in enumerate(scores.items()):
+            curve(left, index, name, offsets, rows, None, every=4)
+        first = next(iter(results.values()))[0]
+        left.set_yscale("symlog", linthresh=1)
+        left.axvline(target, color="0.35", dashes=(4, 3), linewidth=1)
+        note(left, "target", (target, left.get_ylim()[0]), shift=(-4, 4))
+        left.axvline(1 - first.cell.longest, color="0.35", linestyle=":", linewidth=1.4)
+        left.set(title="Scores by offset", xlabel="offset (key - query)", ylabel="score / score of the target")
+        for index, (name, cells) in enumerate(results.items(), start=len(scores)):
+            values = np.array([[correct.value for correct in cell.accuracy] for cell in cells])
+            curve(right, index, f"{name}: accuracy", cells[0].lengths, values, (0.0, 1.0))
+        right.set(title="Accuracy", xlabel="length L", ylabel="share of sequences", ylim=(0, 1.04))
+        mark_training(right, first.cell.longest)
+        legend(figure, [left, right], map(len, results.values()))
+        return figure
+
+
 def encoding_response(title: str, profile: EncodingProfile) -> Figure:
     """An encoding's kernel, bias and added vectors by offset, one panel for each that there is."""
     parts = {

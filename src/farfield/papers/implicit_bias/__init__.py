@@ -14,11 +14,13 @@ from farfield.papers.implicit_bias import (
     offsets,
     table1,
     table2,
+    table3,
     table4,
     table5,
     table6,
     table7,
     table8,
+    theory,
 )
 
 PAPER = Paper(
@@ -40,10 +42,12 @@ PAPER = Paper(
         figure5.ITEM,
         offsets.ITEM,
         figure6.ITEM,
+        table3.ITEM,
         table4.ITEM,
         table5.ITEM,
         table6.ITEM,
         table7.ITEM,
         table8.ITEM,
+        theory.ITEM,
     ),
 )
