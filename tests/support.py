@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from farfield import training
 from farfield.encodings import Content, Encoding, encodings
 from farfield.models import Forward, Inputs, Mechanism, models
 from farfield.models.head import Head, HeadParameters
@@ -21,6 +22,7 @@ from farfield.normalizers.softmax import Softmax
 from farfield.positions import regimes
 from farfield.registry import Registry, traced
 from farfield.studies.cells import PARTS, Cell
+from farfield.studies.results import CellResult
 from farfield.tasks import Task, tasks
 from farfield.training import Knobs
 
@@ -297,3 +299,31 @@ def assert_same_bits(one, other):
 def cells_of(chunk: Any) -> list[Cell]:
     """Every cell of a chunk of a run."""
     return [cell for lane in chunk for cell in lane]
+
+
+def untrained(cell: Cell) -> CellResult:
+    """A result from initial weights and drawn tests, for what reads results and does not make them."""
+    cell = cell.resolved()
+    random = np.random.default_rng(cell.seed)
+    parameters = jax.tree.map(
+        np.asarray, quick_jit(training.initial_parameters, static_argnums=0)(cell.shape, cell.knobs)
+    )
+    lengths, heads = len(cell.lengths), len(cell.model.head_names)
+    places = np.arange(max(cell.lengths))[None, None]
+    weights = random.exponential(size=(lengths, heads, max(cell.lengths))) * (
+        places < np.array(cell.lengths)[:, None, None]
+    )
+    return CellResult(
+        cell=cell,
+        parameters=parameters,
+        losses=random.uniform(size=cell.steps).astype(np.float32),
+        correct=random.integers(1, cell.sequences, lengths),
+        tested=np.full(lengths, cell.sequences),
+        correct_sequences=random.integers(1, cell.sequences, lengths),
+        head_attention=(weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32),
+        head_target_attention=random.uniform(size=(lengths, heads)).astype(np.float32),
+        head_selected=random.uniform(size=(lengths, heads)).astype(np.float32),
+        snapshots=jax.tree.map(lambda leaf: np.stack([leaf] * len(cell.snapshots)), parameters)
+        if cell.snapshots
+        else None,
+    )
