@@ -13,9 +13,11 @@ import pytest
 from scipy import stats
 
 from farfield import training
+from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
 from farfield.models.head import Head
+from farfield.models.transformer import Transformer
 from farfield.random import Purpose, key_for, uniform_length, uniform_tokens
 from farfield.studies import running
 from farfield.studies.results import ARRAYS
@@ -179,6 +181,30 @@ def test_snapshots_are_the_weights_on_the_way_and_change_nothing():
             expected,
         )
     assert {leaf.shape[0] for leaf in jax.tree.leaves(plain.snapshots)} == {0}
+
+
+def test_a_transformer_computes_fewer_places_and_gets_the_same_loss_and_gradient():
+    shape = Shape(Transformer(8, heads=2, layers=1), 5, longest=10, batch=4, path="dense", largest=10)
+    with double_precision():
+        knobs = make_knobs(encodings.parse("cope:deviation=1"), task="shift:1")
+        parameters = training.initial_parameters(shape, knobs)
+
+        @quick_jit
+        @jax.vmap
+        def both(length):
+            draw = training.draw(shape, knobs, length)._replace(length=length)
+            reference = jax.value_and_grad(training.loss_on_batch)(parameters, shape, knobs, draw)
+            return reference, training.loss_and_gradient(parameters, shape, knobs, draw)
+
+        # The paddings are 5, 7, 8, 9 and 10: below the first, between two, and in some.
+        reference, found = both(jnp.array([4, 6, 8, 10]))
+        for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(reference), jax.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=str(path))
+
+
+@pytest.mark.parametrize(("longest", "expected"), [(1, [1]), (2, [1, 2]), (5, [3, 4, 5]), (24, [12, 15, 18, 21, 24])])
+def test_paddings_hold_the_longest_sequence_and_are_few(longest, expected):
+    assert training.paddings(longest) == expected
 
 
 def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():

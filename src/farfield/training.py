@@ -120,7 +120,7 @@ def train(shape: Shape, knobs: Knobs) -> Trained:
     def step(index, carry):
         parameters, state, losses = carry
         drawn = jax.tree.map(lambda leaf: leaf[index], draws)
-        loss, gradient = jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, drawn)
+        loss, gradient = loss_and_gradient(parameters, shape, knobs, drawn)
         updates, state = optimizer.update(_decayed(gradient, parameters, knobs.weight_decay), state)
         parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
         return parameters, state, losses.at[index].set(loss)
@@ -160,10 +160,42 @@ def draw(shape: Shape, knobs: Knobs, step: Array) -> Draw:
     return Draw(key_for(knobs.seed, Purpose.TRAIN_TOKENS, step), positions, length)
 
 
-def loss_on_batch(parameters: PyTree, shape: Shape, knobs: Knobs, draw: Draw) -> Scalar:
-    """Mean cross-entropy of the supervised rows of the batch drawn with ``draw``."""
+def loss_and_gradient(parameters: PyTree, shape: Shape, knobs: Knobs, draw: Draw) -> tuple[Scalar, PyTree]:
+    """:func:`loss_on_batch` and its gradient.
+
+    A model that has a program to itself computes no more than the fewest of :func:`paddings` that hold the batch.
+    Side by side, models of different lengths would compute all of them.
+    """
+    if shape.model.lanes > 1:
+        return jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, draw)
+    choices = paddings(shape.longest)
+
+    # Under vmap a switch would become a choice among the results of all its branches.
+    @jax.custom_batching.sequential_vmap
+    def shortest_that_holds(parameters: PyTree, knobs: Knobs, draw: Draw) -> tuple[Scalar, PyTree]:
+        def padded_to(places: int):
+            return lambda: jax.value_and_grad(loss_on_batch)(parameters, shape, knobs, draw, places)
+
+        return jax.lax.switch(jnp.searchsorted(jnp.array(choices), draw.length), list(map(padded_to, choices)))
+
+    return shortest_that_holds(parameters, knobs, draw)
+
+
+def paddings(longest: int) -> list[int]:
+    """Numbers of places that batches are cut to: eighths of the longest length from the half of it."""
+    return sorted({-(-longest * eighths // 8) for eighths in range(4, 9)})
+
+
+def loss_on_batch(parameters: PyTree, shape: Shape, knobs: Knobs, draw: Draw, places: int | None = None) -> Scalar:
+    """Mean cross-entropy of the supervised rows of the batch drawn with ``draw``.
+
+    Args:
+        places: how many are computed, no fewer than the drawn length; ``shape.longest`` if None. The batch and the
+            loss are the same for all.
+    """
     batch = knobs.task.draw(draw.tokens, draw.length, shape.longest, shape.batch, shape.vocabulary)
     positions = knobs.positions.positions(draw.positions, draw.length, shape.longest, shape.longest, knobs.task)
+    batch, positions = jax.tree.map(lambda leaf: leaf[:places], (batch, positions))
     inputs = Inputs(batch.tokens, positions, draw.length)
     rows = knobs.task.rows
     scores = shape.model.forward(parameters, knobs.mechanism, inputs, rows, shape.path).class_scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,11 +84,36 @@ def row_places(rows: Rows, places: int, length: Int[Array, ""]) -> Int[Array, " 
     return jnp.arange(places) if rows == "all" else (length - 1)[None]
 
 
+class Projected(NamedTuple):
+    """Queries, keys and values of all heads side by side."""
+
+    query: Float[Array, "... row model"]
+    key: Float[Array, "... place model"]
+    value: Float[Array, "... place model"]
+
+
+def project(
+    parameters: AttentionParameters,
+    asking: Float[Array, "... row model"],
+    asked: Float[Array, "... place model"],
+    valued: Float[Array, "... place model"],
+) -> Projected:
+    """What the heads make of the vectors that queries, keys and values are projected from."""
+
+    def side_by_side(weights: Float[Array, "head width model"], x: Float[Array, "... model"]) -> Array:
+        return x @ weights.reshape(-1, weights.shape[-1]).T
+
+    return Projected(
+        side_by_side(parameters.query, asking),
+        side_by_side(parameters.key, asked),
+        side_by_side(parameters.value, valued),
+    )
+
+
 def attend(
     parameters: AttentionParameters,
     mechanism: Mechanism,
-    scored: Float[Array, "sequence place model"],
-    valued: Float[Array, "sequence place model"],
+    projected: Projected,
     positions: Positions,
     rows: Int[Array, " row"],
     length: Int[Array, ""],
@@ -95,17 +121,18 @@ def attend(
     """Attended values of all heads, concatenated, and the inside of each.
 
     Args:
-        scored: vectors that queries and keys are projected from.
-        valued: vectors that values are projected from, the same for all but the positional-only head.
+        projected: of every sequence; queries at ``rows`` alone.
         positions: one a place.
         rows: places of the queries.
     """
-    visible = visible_keys(rows, scored.shape[1], length)
+    heads = len(parameters)
+    visible = visible_keys(rows, projected.key.shape[1], length)
     outputs, inside = [], []
-    for index in range(len(parameters)):
+    for index, parts in enumerate(zip(*(jnp.split(part, heads, axis=-1) for part in projected), strict=True)):
+        query, key, value = parts
         head = parameters.head(index)
-        observed = _observe(head, mechanism, index, len(parameters), scored, positions, rows, visible)
-        outputs.append(jnp.einsum("sqk,skd->sqd", observed.weights, valued @ head.value.T))
+        observed = _observe(head, mechanism, index, heads, query, key, positions, rows, visible)
+        outputs.append(jnp.einsum("sqk,skd->sqd", observed.weights, value))
         inside.append(observed)
     return jnp.concatenate(outputs, axis=-1), inside
 
@@ -115,14 +142,13 @@ def _observe(
     mechanism: Mechanism,
     index: int,
     heads: int,
-    scored: Float[Array, "sequence place model"],
+    query: Float[Array, "sequence row width"],
+    key: Float[Array, "sequence place width"],
     positions: Positions,
     rows: Int[Array, " row"],
     visible: Bool[Array, "row key"],
 ) -> Observed:
     encoding, normalizer = mechanism.encoding.of_head(index, heads), mechanism.normalizer
-    query = scored[:, rows] @ head.query.T
-    key = scored @ head.key.T
     turned_query, turned_key = encoding.rotate(head.encoding, query, key, positions[rows], positions)
     logits = jnp.einsum("sqd,skd->sqk", turned_query, turned_key) / math.sqrt(query.shape[-1])
     bias = encoding.bias(head.encoding, positions[rows], positions, Content(query, key, visible))

@@ -85,7 +85,8 @@ class Head(Model):
         tokens, positions, length = inputs
         scored, valued = self._vectors(parameters, mechanism, inputs)
         places = attention.row_places(rows, len(tokens), length)
-        output, inside = attention.attend(parameters.attention, mechanism, scored, valued, positions, places, length)
+        projected = attention.project(parameters.attention, scored[:, places], scored, valued)
+        output, inside = attention.attend(parameters.attention, mechanism, projected, positions, places, length)
         scores = jnp.einsum("sqd,cd->qcs", output, parameters.readout)
         return Forward(scores, jnp.stack([head.weights.transpose(1, 2, 0) for head in inside])), inside
 
