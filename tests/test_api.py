@@ -39,6 +39,21 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert len(content["selected_offset"]["24"]) == 3
 
 
+def test_dynamics_show_the_head_at_its_snapshots_and_at_the_end(tmp_path):
+    assert ff.train("rope", "offset:2", seeds=1, **SMALL).dynamics == []
+    grown = ff.train("rope", "offset:2", seeds=2, snapshots=[0, 20, 60], out=tmp_path, **SMALL)
+    assert [moment.step for moment in grown.dynamics] == [0, 20, 60]
+    start, _, end = grown.dynamics
+    assert start.key.mean == pytest.approx(np.mean([cell.at(0).carrier.key for cell in grown.cells]))
+    assert (end.key, end.query) == (grown.carrier.key, grown.carrier.query)
+    assert end.key.mean != start.key.mean
+    content = json.loads(json.dumps(grown.to_json(), allow_nan=False))
+    assert [moment["step"] for moment in content["dynamics"]] == [0, 20, 60]
+    assert content["dynamics"][2]["top_energy"]["n"] == 2
+    again = ff.train("rope", "offset:2", seeds=2, snapshots=[0, 20, 60], out=tmp_path, **SMALL)
+    assert again.dynamics == grown.dynamics
+
+
 def test_json_of_one_seed_and_two_lengths_has_null_for_what_does_not_exist():
     one = ff.train("learned", "offset:1", seeds=1, **SMALL | {"test": (12, 16)})
     content = json.loads(json.dumps(one.to_json(), allow_nan=False))

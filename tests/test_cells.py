@@ -102,6 +102,8 @@ def test_resolving_again_changes_nothing():
         ({"steps": 0}, r"steps = 0 must be a whole number from 1 to 10000000"),
         ({"batch": -1}, r"batch = -1 must be"),
         ({"sequences": 0}, r"sequences = 0 must be"),
+        ({"snapshots": 200}, r"snapshots = 200 must be a list of steps, for example \[0, 200\]"),
+        ({"snapshots": (1.5,)}, r"snapshot = 1.5 must be a whole number"),
         ({"snapshots": (-1,)}, r"snapshots \[-1\] must be numbers of steps from 0 to 4000"),
         ({"snapshots": (5, 5)}, r"snapshots \[5, 5\] must be .* each larger than the one before"),
         ({"snapshots": (4001,)}, r"snapshots \[4001\] must be numbers of steps from 0 to 4000"),

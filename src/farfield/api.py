@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def train(
         workers: threads, one a core by default.
         progress: told as heads finish.
         settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``steps``, ``batch``,
-            ``learning_rate``, ``weight_decay``, ``sequences``, ``path``.
+            ``learning_rate``, ``weight_decay``, ``sequences``, ``path``, ``snapshots``.
 
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
@@ -143,6 +143,36 @@ def cells_for(
         **settings,
     )
     return [dataclasses.replace(first, seed=seed).resolved() for seed in seeds]
+
+
+class Moment(NamedTuple):
+    """What the head has become at one step of training, over seeds.
+
+    Attributes:
+        step: how many steps were done; 0 is the start.
+        key, query: carrier fractions.
+        top_energy: share of the energy of W_Q^T W_K that its largest singular value holds.
+    """
+
+    step: int
+    key: Estimate
+    query: Estimate
+    top_energy: Estimate
+
+    @classmethod
+    def over_seeds(cls, step: int, results: Sequence[CellResult]) -> Moment:
+        """Measured on the weights of that step."""
+        carriers = [result.carrier for result in results]
+        rows = {
+            "key": [carrier.key for carrier in carriers],
+            "query": [carrier.query for carrier in carriers],
+            "top_energy": [result.top_energy[result.head] for result in results],
+        }
+        return cls(step, **{name: over_seeds(row, bounds=(0, 1)) for name, row in rows.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """The moment as a JSON object."""
+        return {"step": self.step} | {name: getattr(self, name)._asdict() for name in ("key", "query", "top_energy")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +279,16 @@ class TrainResult:
         )
 
     @cached_property
+    def dynamics(self) -> list[Moment]:
+        """Carrier and spectrum at the snapshots and after the last step, over seeds; empty without snapshots."""
+        cell = self.cells[0].cell
+        if not cell.snapshots:
+            return []
+        on_the_way = [step for step in cell.snapshots if step < cell.steps]
+        moments = [Moment.over_seeds(step, [result.at(step) for result in self.cells]) for step in on_the_way]
+        return [*moments, Moment.over_seeds(cell.steps, self.cells)]
+
+    @cached_property
     def dilution(self) -> Dilution:
         """Decay law fitted to the peak height averaged over seeds."""
         heights = np.mean([result.peak_height for result in self.cells], axis=0)
@@ -313,6 +353,7 @@ class TrainResult:
                     "cos_rotated": self.carrier.cos_rotated and self.carrier.cos_rotated._asdict(),
                     "cos_unrotated": self.carrier.cos_unrotated._asdict(),
                 },
+                "dynamics": [moment.to_json() for moment in self.dynamics],
                 "dilution": fitted._asdict(),
                 "margin": self.margin and self.margin._asdict(),
                 "equivariance_error": self.equivariance_error._asdict(),

@@ -135,6 +135,9 @@ def train(
     learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Coupled L2 on the encoding's own parameters.")] = 0.0,
     sequences: Annotated[int, typer.Option(help="Test sequences a length.")] = 4096,
+    snapshots: Annotated[
+        str | None, typer.Option(help="Also show carrier and spectrum after these steps, as in 0,200,1000.")
+    ] = None,
     dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
     out: Annotated[str | None, typer.Option(help="Keep finished models in this folder and reuse those there.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")] = None,
@@ -184,6 +187,7 @@ def train(
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         sequences=sequences,
+        snapshots=() if snapshots is None else _whole_numbers("--snapshots", snapshots),
         path="dense" if dense else "auto",
     )
     if as_json:
@@ -243,7 +247,7 @@ def reproduce(
         return
     console = _console()
     console.print(reproduction_table(outcome))
-    console.print(f"{outcome.summary()} {outcome.cells} heads, {outcome.seconds:.0f} s.")
+    console.print(f"{outcome.summary()} {outcome.cells} models, {outcome.seconds:.0f} s.")
     console.print(f"Budget {outcome.budget.name}: {outcome.budget.note}")
     console.print(f"Report: {page.resolve()}", soft_wrap=True)
 

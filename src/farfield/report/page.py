@@ -61,8 +61,14 @@ def _item(outcome: Reproduction, item: Any) -> dict[str, Any]:
         "caption": item.caption,
         "figure": None if figure is None else inline(figure, item.name),
         "verdicts": verdicts,
-        "about": (item.about or "").partition("\n\n")[2].replace("``", ""),
+        "about": _paragraphs(item.about or ""),
     }
+
+
+def _paragraphs(about: str) -> list[str]:
+    """A module's docstring without its first line, a bullet being a paragraph too."""
+    text = about.partition("\n\n")[2].replace("``", "").strip()
+    return [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=\* )", text)]
 
 
 def inline(figure: Figure, prefix: str) -> str:

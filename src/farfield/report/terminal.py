@@ -107,6 +107,8 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
     fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
     yield f"Carrier: {fractions} (1/d = {1 / cell.model.head_width:.3f}){peak}."
+    if result.dynamics:
+        yield _dynamics_table(result)
     distance = estimate(result.equivariance_error)
     nearest = min(result.lengths)
     yield f"Profiles of two lengths over the nearest {nearest} offsets, scaled to one, differ by at most {distance}."
@@ -118,6 +120,16 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     if result.diverged:
         yield f"Diverged (loss not finite), counted as they are: seeds {', '.join(map(str, result.diverged))}."
     yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
+
+
+def _dynamics_table(result: TrainResult) -> Table:
+    """How carrier and spectrum grew in training."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("after step", "key carrier", "query carrier", "top-1 energy of W"):
+        table.add_column(name)
+    for moment in result.dynamics:
+        table.add_row(str(moment.step), *map(estimate, (moment.key, moment.query, moment.top_energy)))
+    return table
 
 
 BAR = 40

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import jax
@@ -272,6 +273,8 @@ def _test_lengths(given: Any) -> tuple[int, ...]:
 
 
 def _snapshots(given: Any, steps: int) -> tuple[int, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise FarfieldError(f"snapshots = {given!r} must be a list of steps, for example [0, 200]")
     snapshots = tuple(_whole("snapshot", step) for step in given)
     if len(snapshots) > MOST_SNAPSHOTS:
         raise FarfieldError(f"{len(snapshots)} snapshots are more than {MOST_SNAPSHOTS}: keep fewer")
