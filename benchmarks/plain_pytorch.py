@@ -9,8 +9,8 @@ Alone::
 
     python benchmarks/plain_pytorch.py --steps 4000
 
-With ``--serve`` it answers requests of ``speed.py``, one line each: ``train N``, ``accuracy L``, ``cpu`` or
-``memory``.
+With ``--serve`` it answers requests of ``speed.py``, one line each: ``train N``, ``accuracy L``, ``cpu``,
+``rate`` or ``memory``.
 """
 
 from __future__ import annotations
@@ -62,13 +62,22 @@ class Head(nn.Module):
 
 
 class Run:
-    """A head, its optimizer and the steps it has taken."""
+    """A model, its optimizer and the steps it has taken."""
+
+    learning_rate = 1e-3
 
     def __init__(self, seed: int):
         torch.manual_seed(seed)
         self.lengths = random.Random(seed)
-        self.model = Head(VOCABULARY, WIDTH, LONGEST)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+        self.model = self.build()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=self.learning_rate)
+
+    def build(self) -> nn.Module:
+        return Head(VOCABULARY, WIDTH, LONGEST)
+
+    def asked(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Class scores of every question that the sequences ask, and the answers."""
+        return self.model(tokens), tokens[:, tokens.shape[1] - 1 - OFFSET]
 
     def train(self, steps: int) -> list[float]:
         """Train for ``steps`` more steps; the loss of each, in nats."""
@@ -76,9 +85,7 @@ class Run:
         losses = []
         for _ in range(steps):
             length = self.lengths.randint(SHORTEST, LONGEST)
-            tokens = torch.randint(VOCABULARY, (BATCH, length))
-            answers = tokens[:, length - 1 - OFFSET]
-            loss = functional.cross_entropy(self.model(tokens), answers)
+            loss = functional.cross_entropy(*self.asked(torch.randint(VOCABULARY, (BATCH, length))))
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -87,16 +94,25 @@ class Run:
 
     @torch.no_grad()
     def accuracy(self, length: int, sequences: int = 4096) -> float:
-        """Share of fresh sequences of ``length`` (at most the longest trained) that are answered correctly."""
+        """Share of the questions of fresh sequences of ``length`` (at most the longest trained) answered correctly."""
         self.model.eval()
-        tokens = torch.randint(VOCABULARY, (sequences, length))
-        return (self.model(tokens).argmax(dim=-1) == tokens[:, length - 1 - OFFSET]).double().mean().item()
+        scores, answers = self.asked(torch.randint(VOCABULARY, (sequences, length)))
+        return (scores.argmax(dim=-1) == answers).double().mean().item()
 
 
 def peak_memory() -> int:
     """Largest resident size of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def rate(side: int, products: int) -> float:
+    """GFLOP/s of products of square matrices."""
+    factor = torch.ones(side, side)
+    start = time.perf_counter()
+    for _ in range(products):
+        factor @ factor
+    return 2 * side**3 * products / (time.perf_counter() - start) / 1e9
 
 
 def serve(run: Run) -> None:
@@ -110,19 +126,22 @@ def serve(run: Run) -> None:
             answer = run.accuracy(int(value[0]))
         elif name == "cpu":
             answer = time.process_time()
+        elif name == "rate":
+            answer = rate(*map(int, value))
         else:
             answer = peak_memory()
         print(json.dumps(answer), flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Train one RoPE head with plain PyTorch on one core.")
-    parser.add_argument("--steps", type=int, default=4000)
+def main(kind: type[Run], description: str, steps: int) -> None:
+    """The command line of a script that trains one model on one core, ``steps`` steps unless told otherwise."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--serve", action="store_true", help="answer requests of speed.py on standard input")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    run = Run(options.seed)
+    run = kind(options.seed)
     if options.serve:
         serve(run)
         return
@@ -136,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Run, "Train one RoPE head with plain PyTorch on one core.", steps=4000)

@@ -6,6 +6,8 @@ What is timed, per optimizer step and head on one core, every core busy:
 * farfield's lookup path, as `farfield.studies.running.run_chunk` runs it, one thread a core;
 * farfield's dense path, the same way and over fewer steps.
 
+Then the transformer of `transformer.py`, farfield's against ``plain_pytorch_transformer.py``.
+
 Contenders take turns within a round, so a machine that slows down slows them all. Each is a process of its
 own, which waits while another is timed. Farfield's times hold its test at length 16 besides its training.
 """
@@ -17,39 +19,31 @@ import dataclasses
 import json
 import os
 import platform
-import resource
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import transformer
+from contenders import LENGTH, SIDE, MissingError, Torch, Worker, say, start_farfield, take_turns
 
 LEAST_RATIO = 30.0
 TORCH_STEPS = 300
 DENSE_STEPS = 40
-LENGTH = 16
 # Steps after which losses are compared: each is a mean over the BEFORE steps up to it and over heads.
 LOSS_AT = (300, 500, 1000)
 BEFORE = 50
 # The largest quotient of two mean losses that counts as the same training, batches being drawn differently.
 SAME_LOSS = 2.0
-# Side of the square matrices whose product gives the machine's rate, and products a measurement.
-SIDE, PRODUCTS = 512, 50
 
 EXAMPLE = """\
 example:
   python benchmarks/speed.py --torch-python .bench-venv/bin/python --rounds 3 --json speed.json
 
 exit codes: 0; 1 when the ratio PyTorch / farfield without compile time is under {ratio:g}, when the losses of
-the two part by more than a factor of {loss:g} at the same step, or when either misses accuracy 1.0 after 4,000
-steps; 2 when something needed is missing.
+the two part by more than a factor of {loss:g} at the same step, when either misses accuracy 1.0 after 4,000
+steps, or when the transformer's ratio is under {transformer:g} or its losses part; 2 when something needed is missing.
 """
-
-
-class MissingError(Exception):
-    """Something the benchmark needs is not there; the message says what."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,182 +81,9 @@ class Operations:
         }
 
 
-class Worker:
-    """A process that answers one line of JSON to each request, after one that says it is ready."""
-
-    def __init__(self, command: Sequence[str], missing: str):
-        self.missing = missing
-        try:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if missing else None,
-                text=True,
-                env=os.environ | {"JAX_PLATFORMS": "cpu"},
-            )
-        except OSError as error:
-            raise MissingError(f"{command[0]}: {error.strerror}; {missing}") from None
-
-    def send(self, request: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-
-    def receive(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            last = self.process.stderr.read().strip().splitlines()[-1:] if self.process.stderr else []
-            raise MissingError("; ".join([*last, self.missing or "a benchmark process ended early"]))
-        return json.loads(line)
-
-    def ask(self, request: str) -> Any:
-        self.send(request)
-        return self.receive()
-
-    def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        self.process.wait()
-
-
-class Torch:
-    """The PyTorch script, one process a core."""
-
-    def __init__(self, python: str, cores: int):
-        script = str(Path(__file__).with_name("plain_pytorch.py"))
-        missing = (
-            "--torch-python must have benchmarks/requirements.txt installed; `make bench` makes such an environment"
-        )
-        self.workers: list[Worker] = []
-        try:
-            for seed in range(cores):
-                self.workers.append(Worker([python, script, "--serve", "--seed", str(seed)], missing))
-            self.versions, *_ = [worker.receive() for worker in self.workers]
-        except MissingError:
-            self.close()
-            raise
-        self.losses: list[list[float]] = [[] for _ in self.workers]
-
-    def ask(self, request: str) -> list[Any]:
-        """The answers of all processes, which work at the same time."""
-        for worker in self.workers:
-            worker.send(request)
-        return [worker.receive() for worker in self.workers]
-
-    def train(self, steps: int) -> float:
-        """Train every head for ``steps`` more steps; milliseconds a step and head on one core."""
-        start = time.perf_counter()
-        answers = self.ask(f"train {steps}")
-        seconds = time.perf_counter() - start
-        for losses, new in zip(self.losses, answers, strict=True):
-            losses.extend(new)
-        return 1000 * seconds / steps
-
-    @property
-    def steps(self) -> int:
-        return len(self.losses[0])
-
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.close()
-
-
-def serve_farfield(path: str, steps: int) -> None:
-    """The process of one farfield path: answers ``run``, ``rate``, ``result``, ``cpu`` and ``memory``."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import jax
-    import jax.numpy as jnp
-
-    import farfield
-    from farfield.encodings.rope import Rope
-    from farfield.models.head import Head
-    from farfield.studies import running
-    from farfield.studies.cells import Cell
-    from farfield.tasks.offset import FixedOffset
-
-    jax.config.update("jax_enable_compilation_cache", False)
-    cores, lanes = running.cores(), Head.lanes
-    # At least eight heads, and the same number of chunks on every core.
-    heads = lanes * cores * -(-8 // (lanes * cores))
-    task = FixedOffset(1)
-    cells = [
-        Cell(Rope(), task, seed=seed, steps=steps, path=path, lengths=(LENGTH,)).resolved() for seed in range(heads)
-    ]
-    chunks = running.chunks(cells)
-    start = time.perf_counter()
-    running.programs(cells[0])
-    compile_seconds = time.perf_counter() - start
-    factor = jnp.ones((SIDE, SIDE))
-    product = jax.jit(jnp.matmul).lower(factor, factor).compile(compiler_options=running.compiler_options())
-
-    def multiply(_: int) -> None:
-        for _ in range(PRODUCTS):
-            product(factor, factor).block_until_ready()
-
-    with ThreadPoolExecutor(cores) as pool:
-
-        def seconds_of(work: Callable[[Any], Any], items: Sequence[Any]) -> tuple[float, list[Any]]:
-            start = time.perf_counter()
-            results = list(pool.map(work, items))
-            return time.perf_counter() - start, results
-
-        results = seconds_of(running.run_chunk, chunks)[1]  # the warm-up
-        seconds_of(multiply, range(cores))
-        shape = cells[0].shape
-        print(
-            json.dumps(
-                {
-                    "cores": cores,
-                    "heads": heads,
-                    "lanes": lanes,
-                    "compile_seconds": compile_seconds,
-                    "farfield": farfield.__version__,
-                    "jax": jax.__version__,
-                    "shortest": cells[0].shortest,
-                    **dataclasses.asdict(shape),
-                }
-            ),
-            flush=True,
-        )
-        for line in sys.stdin:
-            request = line.strip()
-            if request == "run":
-                seconds, results = seconds_of(running.run_chunk, chunks)
-                answer: Any = 1000 * seconds * cores / (heads * steps)
-            elif request == "rate":
-                seconds, _ = seconds_of(multiply, range(cores))
-                answer = 2 * SIDE**3 * PRODUCTS / seconds / 1e9
-            elif request == "result":
-                finished = [result for chunk in results for result in chunk]
-                answer = {
-                    "accuracy": [result.accuracy[0].value for result in finished],
-                    "losses": [result.losses.tolist() for result in finished],
-                }
-            elif request == "cpu":
-                answer = time.process_time()
-            else:
-                answer = peak_memory()
-            print(json.dumps(answer), flush=True)
-
-
-def peak_memory() -> int:
-    """Largest resident size of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 def measure(python: str, rounds: int, steps: int) -> dict[str, Any]:
     """Run everything; the numbers as one JSON-able record."""
     load = os.getloadavg()[0]
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def farfield(path: str, steps: int) -> Worker:
-        return Worker([sys.executable, __file__, "--worker", path, "--steps", str(steps)], "")
 
     torch: Any = None
     started: list[Worker] = []
@@ -271,27 +92,26 @@ def measure(python: str, rounds: int, steps: int) -> dict[str, Any]:
         torch = Torch(python, 1)
         torch.close()
         say("compiling farfield's lookup path, then its dense path ...")
-        started.append(lookup := farfield("lookup", steps))
+        started.append(lookup := start_farfield("lookup", steps))
         setting = lookup.receive()
-        started.append(dense := farfield("dense", min(DENSE_STEPS, steps)))
+        started.append(dense := start_farfield("dense", min(DENSE_STEPS, steps)))
         dense_setting = dense.receive()
         torch = Torch(python, setting["cores"])
         torch_steps = min(TORCH_STEPS, steps)
         torch.train(min(BEFORE, steps))
-        times: dict[str, list[float]] = {"pytorch": [], "lookup": [], "dense": [], "rate": []}
-        busy: dict[str, list[float]] = {"pytorch": [], "lookup": [], "dense": []}
         contenders = {
             "pytorch": (lambda: torch.train(torch_steps), lambda: sum(torch.ask("cpu"))),
             "lookup": (lambda: lookup.ask("run"), lambda: lookup.ask("cpu")),
             "dense": (lambda: dense.ask("run"), lambda: dense.ask("cpu")),
         }
-        for turn in range(rounds):
+        rates: list[float] = []
+
+        def between(turn: int) -> None:
             say(f"round {turn + 1} of {rounds}")
-            for name, (train, cpu) in contenders.items():
-                start, cpu_start = time.perf_counter(), cpu()
-                times[name].append(train())
-                busy[name].append((cpu() - cpu_start) / (time.perf_counter() - start) / setting["cores"])
-            times["rate"].append(lookup.ask("rate"))
+            rates.append(lookup.ask("rate"))
+
+        times, busy = take_turns(contenders, rounds, setting["cores"], between)
+        times["rate"] = rates
         if torch.steps < steps:
             say(f"the rest of PyTorch's {steps} steps, for accuracy and loss ...")
             torch.train(steps - torch.steps)
@@ -454,31 +274,30 @@ def positive(text: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Time farfield against a plain PyTorch script, both training RoPE heads on every core.",
-        epilog=EXAMPLE.format(ratio=LEAST_RATIO, loss=SAME_LOSS),
+        description="Time farfield against plain PyTorch scripts: RoPE heads, then a transformer, on every core.",
+        epilog=EXAMPLE.format(ratio=LEAST_RATIO, loss=SAME_LOSS, transformer=transformer.LEAST_RATIO),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--torch-python", metavar="PYTHON", help="an interpreter that has benchmarks/requirements.txt")
     parser.add_argument("--rounds", type=positive, default=5, help="turns of each contender (default 5)")
     parser.add_argument("--steps", type=positive, default=4000, help="steps of farfield's heads (default 4000)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the numbers there")
-    parser.add_argument("--worker", choices=("lookup", "dense"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker:
-        serve_farfield(options.worker, options.steps)
-        return 0
     if options.torch_python is None:
         print("speed.py: --torch-python is missing: the interpreter that has torch; try `make bench`", file=sys.stderr)
         return 2
     try:
         numbers = measure(options.torch_python, options.rounds, options.steps)
+        numbers["transformer"] = transformer.measure(options.torch_python, options.rounds)
     except MissingError as missing:
         print(f"speed.py: {missing}", file=sys.stderr)
         return 2
     print(report(numbers))
+    print()
+    print(transformer.report(numbers["transformer"]))
     if options.json:
         options.json.write_text(json.dumps(numbers, indent=1) + "\n")
-    found = failures(numbers)
+    found = failures(numbers) + transformer.failures(numbers["transformer"])
     for failure in found:
         print(f"speed.py: {failure}", file=sys.stderr)
     return 1 if found else 0
