@@ -107,6 +107,13 @@ def test_margin_and_dilution_are_those_of_the_softmax_written_out(scale, offset,
         assert all(weights[context] >= mass * (1 - 1e-9) for context in contexts if at is None or context < at)
 
 
+def test_a_weight_of_exactly_one_half_is_not_under_it():
+    flat = np.ones(10)
+    found = target_dilution(flat, rival_sums(flat, 8.0), 0, 4)
+    assert (found.half_length, found.dilution_length) == (3, 9)
+    assert (found.margin, found.mass, found.trained_mass) == (0.0, 0.1, 0.25)
+
+
 def test_both_sides_of_the_target_compete():
     """A kernel that re-aligns at s = 20 only: the rival is before a late target, behind an early one, or absent."""
     g = np.linspace(1, 0, 31)
