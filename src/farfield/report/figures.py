@@ -191,10 +191,11 @@ def kernels(compared: KernelComparison) -> Figure:
         figure = new_figure(9.2, 3.6 + 0.16 * len(compared.entries))
         left, right = figure.subplots(1, 2)
         for index, entry in enumerate(compared.entries):
-            base, curves = f"{entry.encoding.base:g}", entry.curves
-            every = {"markevery": (3 * index, max(1, len(curves.offsets) // 8))}
-            left.plot(curves.offsets, curves.highest, label=f"{entry.title}, base {base}", **every, **style_of(index))
-            right.plot(curves.lengths, curves.masses, **every, **style_of(index))
+            curves = entry.curves
+            label = f"{entry.title}, base {entry.encoding.base:g}" + (" (left alone)" if entry.changes else "")
+            for axes, x, y in ((left, curves.offsets, curves.highest), (right, curves.lengths, curves.masses)):
+                every = max(1, len(x) // 8)
+                axes.plot(x, y, label=label, markevery=(index % every, every), **style_of(index))
         left.set(xscale="log", title="Kernel: largest g(s)/g(0) near s", xlabel="distance s from the target")
         left.set_ylabel("share of the target's logit")
         shown = f"target {compared.offsets[-1]} before the query, logit {compared.logit_scale:g}"
