@@ -192,7 +192,7 @@ def kernels(compared: KernelComparison) -> Figure:
         left, right = figure.subplots(1, 2)
         for index, entry in enumerate(compared.entries):
             curves = entry.curves
-            label = f"{entry.title}, base {entry.encoding.base:g}" + (" (left alone)" if entry.changes else "")
+            label = f"{entry.title}, base {entry.encoding.base:g}" + (" (left panel only)" if entry.changes else "")
             for axes, x, y in ((left, curves.offsets, curves.highest), (right, curves.lengths, curves.masses)):
                 every = max(1, len(x) // 8)
                 axes.plot(x, y, label=label, markevery=(index % every, every), **style_of(index))
