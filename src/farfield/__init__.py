@@ -10,6 +10,7 @@ result.plot("rope.png")
 from farfield import encodings, models, normalizers, positions, tasks
 from farfield.api import TrainResult, train
 from farfield.errors import FarfieldError
+from farfield.kernels import kernel
 from farfield.showing import show
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __all__ = [
     "TrainResult",
     "__version__",
     "encodings",
+    "kernel",
     "models",
     "normalizers",
     "positions",

@@ -55,7 +55,7 @@ class Shown:
         )
 
 
-def _written(text: str) -> set[str]:
+def written_settings(text: str) -> set[str]:
     """Names of the settings that one line spells out."""
     parts = filter(None, text.partition(":")[2].split(","))
     return {part.partition("=")[0].strip() for part in parts}
@@ -91,7 +91,7 @@ def show(
         for key in settings or {}:
             if key not in config:
                 raise unknown(f"setting of encoding {name!r}", key, config)
-            if key in _written(encoding):
+            if key in written_settings(encoding):
                 raise FarfieldError(f"{key} is set twice: in {encoding!r} and apart from it")
         encoding = encodings.get(name, **config | (settings or {}))
     index, heads = head

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from farfield.kernels import KernelComparison
 from farfield.probes.attention import relative_profiles
 from farfield.probes.encoding_profile import EncodingProfile
-from farfield.report.drawing import COLOURS, STYLE, curve, legend, mark_training, new_figure, note, panels
+from farfield.report.drawing import COLOURS, STYLE, curve, legend, mark_training, new_figure, note, panels, style_of
 from farfield.studies.results import CellResult
 
 
@@ -181,4 +182,27 @@ def verdict_strip(counts: Mapping[str, Mapping[Any, int]]) -> Figure:
         handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name)
                    for name, (colour, hatch, _) in looks.items()]  # fmt: skip
         figure.legend(handles=handles, loc="outside right upper")
+        return figure
+
+
+def kernels(compared: KernelComparison) -> Figure:
+    """Largest g(s)/g(0) near each distance from the target (left), and the target's weight by length (right)."""
+    with mpl.rc_context(STYLE):
+        figure = new_figure(9.2, 3.6 + 0.16 * len(compared.entries))
+        left, right = figure.subplots(1, 2)
+        for index, entry in enumerate(compared.entries):
+            curves = entry.curves
+            label = f"{entry.title}, base {entry.encoding.base:g}" + (" (left panel only)" if entry.changes else "")
+            for axes, x, y in ((left, curves.offsets, curves.highest), (right, curves.lengths, curves.masses)):
+                every = max(1, len(x) // 8)
+                axes.plot(x, y, label=label, markevery=(index % every, every), **style_of(index))
+        left.set(xscale="log", title="Kernel: largest g(s)/g(0) near s", xlabel="distance s from the target")
+        left.set_ylabel("share of the target's logit")
+        shown = f"target {compared.offsets[-1]} before the query, logit {compared.logit_scale:g}"
+        right.set(xscale="log", yscale="log", title=f"Weight of a {shown}", xlabel="context length L")
+        right.set_ylabel("attention on the target")
+        for axes in (left, right):
+            if compared.trained < compared.length:
+                mark_training(axes, compared.trained, "" if axes is right else "training length")
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure

@@ -1,0 +1,62 @@
+"""`farfield reproduce`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Json, Workers, folder_of, screen
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="Paper, see `farfield list papers`.")],
+    only: Annotated[
+        list[str] | None, typer.Option(help="Items to run, for example table1; may be repeated or comma-separated.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="standard (transformer shortened), full, quick (fewer seeds) or smoke (no verdicts).")
+    ] = "standard",
+    out: Annotated[
+        str | None,
+        typer.Option(help="Folder for the results [default: farfield-results/PAPER, another name for a part of it]."),
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Regenerate a paper's tables and figures, each published number beside the measured one.
+
+    Examples:
+
+        farfield reproduce implicit-bias
+
+        farfield reproduce implicit-bias --only table1 --only figure1 --budget quick
+
+        farfield reproduce implicit-bias --budget smoke --out /tmp/smoke --json
+    """
+    from farfield.cli.progress import reporter
+    from farfield.errors import unknown
+    from farfield.papers import PAPERS
+    from farfield.papers.reproduce import DEFAULT_BUDGET, select_items
+    from farfield.papers.reproduce import reproduce as run_paper
+    from farfield.report.page import write_page
+    from farfield.report.terminal import reproduction_table
+
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    # A part of the paper, or a smaller budget, must not replace a whole reproduction.
+    part = [] if budget == DEFAULT_BUDGET else [budget]
+    part += [item.name for item in select_items(PAPERS[paper], only)] if only else []
+    folder = folder_of(out) or Path("farfield-results") / "-".join([paper, *part])
+    outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
+    page = write_page(outcome, folder)
+    if as_json:
+        print(json.dumps(outcome.to_json() | {"page": str(page)}, indent=1))
+        return
+    console = screen()
+    console.print(reproduction_table(outcome))
+    console.print(f"{outcome.summary()} {outcome.cells} models, {outcome.seconds:.0f} s.")
+    console.print(f"Budget {outcome.budget.name}: {outcome.budget.note}")
+    console.print(f"Report: {page.resolve()}", soft_wrap=True)
