@@ -180,7 +180,8 @@ def serve_farfield(kind: str, steps: int) -> None:
     cells = cells_of(kind, steps, cores)
     chunks = running.chunks(cells)
     start = time.perf_counter()
-    running.programs(cells[0])
+    running.programs_of_training(cells[0])
+    running.program_of_tests(cells[0])
     compile_seconds = time.perf_counter() - start
     factor = jnp.ones((SIDE, SIDE))
     product = jax.jit(jnp.matmul).lower(factor, factor).compile(compiler_options=running.compiler_options())

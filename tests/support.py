@@ -327,3 +327,9 @@ def untrained(cell: Cell) -> CellResult:
         if cell.snapshots
         else None,
     )
+
+
+def train_at_once(shape: training.Shape, knobs: Knobs) -> training.Run:
+    """A whole training run as one program."""
+    run, draws = training.begin(shape, knobs)
+    return training.advance(shape, knobs, draws, run, 0, shape.steps)

@@ -16,7 +16,7 @@ from farfield.models.head import Head
 from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from farfield.training import Shape
-from support import double_precision, make_knobs, quick_jit
+from support import double_precision, make_knobs, quick_jit, train_at_once
 
 ROWS, TRAINED, RATE, STEPS = 12, 8, 0.01, 30
 SHAPE = Shape(Head(6), vocabulary=5, longest=TRAINED, batch=16, steps=STEPS, largest=TRAINED)
@@ -42,7 +42,7 @@ def trained_tables(weight_decay: float) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def compiled_training():
-    return quick_jit(functools.partial(training.train, SHAPE))
+    return quick_jit(functools.partial(train_at_once, SHAPE))
 
 
 @pytest.mark.parametrize("lengths", [(24,), (12, 24)])

@@ -44,6 +44,9 @@ class Recorder:
     def start(self, total, stored):
         self.told.append((total, stored))
 
+    def train(self, cells):
+        assert cells > 0
+
     def advance(self):
         self.told.append("one")
 

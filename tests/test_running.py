@@ -28,6 +28,9 @@ class Heard:
     def start(self, total: int, stored: int):
         self.calls.append(("start", total, stored))
 
+    def train(self, cells):
+        assert cells > 0
+
     def advance(self):
         self.calls.append("advance")
 
@@ -39,7 +42,9 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
     first, second = small_cell(seed=20), small_cell(seed=21)
     count = []
     original = running.run_chunk
-    monkeypatch.setattr(running, "run_chunk", lambda chunk: count.extend(cells_of(chunk)) or original(chunk))
+    monkeypatch.setattr(
+        running, "run_chunk", lambda chunk, *told: count.extend(cells_of(chunk)) or original(chunk, *told)
+    )
     store, heard = Store(tmp_path), Heard()
     results = run([second, first, second], store, progress=heard)
     assert [result.cell.seed for result in results] == [21, 20, 21]
@@ -52,14 +57,14 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
 
 
 def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "run_chunk", lambda chunk: pytest.fail("ran"))
+    monkeypatch.setattr(running, "run_chunk", lambda *chunk: pytest.fail("ran"))
     bad = dataclasses.replace(small_cell(), model=Head(63))
     with pytest.raises(FarfieldError, match="d = 63"):
         run([small_cell(), bad], Store(tmp_path))
 
 
 def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over(tmp_path, monkeypatch):
-    def fail(chunk):
+    def fail(*chunk):
         raise MemoryError("too wide")
 
     monkeypatch.setattr(running, "run_chunk", fail)
@@ -70,7 +75,7 @@ def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over
 
 
 def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypatch):
-    def fail_on_the_second_chunk(chunk):
+    def fail_on_the_second_chunk(chunk, told):
         if any(cell.seed >= LANES for cell in cells_of(chunk)):
             raise MemoryError("too wide")
         return [dataclasses.replace(rope_result, cell=cell) for cell in cells_of(chunk)]

@@ -23,7 +23,7 @@ from farfield.studies import running
 from farfield.studies.results import ARRAYS
 from farfield.studies.running import run
 from farfield.training import Shape
-from support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell
+from support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell, train_at_once
 
 TINY = Shape(Head(6), vocabulary=5, longest=8, batch=16, steps=6, largest=8)
 # Seeds are fixed, so a chi-square below this is no bad luck.
@@ -127,7 +127,7 @@ def trained(path: str, weight_decay: float):
 
 @functools.cache
 def compiled_training(path: str):
-    return quick_jit(functools.partial(training.train, dataclasses.replace(TINY, path=path)))
+    return quick_jit(functools.partial(train_at_once, dataclasses.replace(TINY, path=path)))
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
@@ -167,20 +167,20 @@ def test_the_dense_path_trains_to_the_same_parameters_as_the_lookup():
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
 
 
-def test_snapshots_are_the_weights_on_the_way_and_change_nothing():
-    knobs = make_knobs(Rope(), seed=4)
-    kept = quick_jit(functools.partial(training.train, dataclasses.replace(TINY, snapshots=(0, 3, TINY.steps))))(knobs)
-    plain = quick_jit(functools.partial(training.train, TINY))(knobs)
-    short = quick_jit(functools.partial(training.train, dataclasses.replace(TINY, steps=3)))(knobs)
-    assert_same_bits(kept.parameters, plain.parameters)
-    assert_same_bits(kept.losses, plain.losses)
-    for index, expected in enumerate((training.initial_parameters(TINY, knobs), short.parameters, plain.parameters)):
-        jax.tree.map(
-            lambda leaf, right, index=index: np.testing.assert_allclose(leaf[index], right, rtol=1e-6, atol=1e-7),
-            kept.snapshots,
-            expected,
-        )
-    assert {leaf.shape[0] for leaf in jax.tree.leaves(plain.snapshots)} == {0}
+def test_a_run_in_stretches_is_the_run_at_once_and_keeps_its_snapshots_on_the_way(monkeypatch):
+    cell = small_cell(steps=7, batch=4, sequences=16, model="head:8", snapshots=(0, 3, 5))
+    (whole,) = run([dataclasses.replace(cell, snapshots=())])
+    monkeypatch.setattr(running, "STRETCH", 2)
+    (kept,) = run([cell])
+    assert_same_bits(kept.parameters, whole.parameters)
+    assert_same_bits(kept.losses, whole.losses)
+    assert_same_bits(
+        kept.at(0).parameters, jax.jit(training.initial_parameters, static_argnums=0)(cell.shape, cell.knobs)
+    )
+    (short,) = run([dataclasses.replace(cell, steps=3, snapshots=(3,))])
+    assert_same_bits(kept.at(3).parameters, short.parameters)
+    assert_same_bits(short.at(3).parameters, short.parameters)
+    assert not np.array_equal(kept.at(5).parameters.embedding, kept.parameters.embedding)
 
 
 def test_a_transformer_computes_fewer_places_and_gets_the_same_loss_and_gradient():

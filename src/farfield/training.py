@@ -42,7 +42,6 @@ class Shape:
         steps: optimizer steps.
         path: how logits are computed; ``dense`` is the slow reference.
         largest: one more than the largest position that training can meet.
-        snapshots: ascending numbers of steps after which the weights are kept; 0 for the initial ones.
     """
 
     model: Model = dataclasses.field(default_factory=Head)
@@ -52,7 +51,6 @@ class Shape:
     steps: int = 4000
     path: Path = "lookup"
     largest: int = 16
-    snapshots: tuple[int, ...] = ()
 
 
 @pytree
@@ -90,51 +88,42 @@ class Draw(NamedTuple):
     length: Array
 
 
-class Trained(NamedTuple):
-    """A training run.
+class Run(NamedTuple):
+    """Training under way.
 
     Attributes:
-        parameters: after the last step.
-        losses: of every step, in nats.
-        snapshots: the parameters after each of the shape's ``snapshots``, on a leading axis.
+        parameters: after the steps done so far.
+        optimizer: Adam's moments.
+        losses: of the steps done, in nats; zero for those to come.
     """
 
     parameters: PyTree
+    optimizer: Any
     losses: Float[Array, " step"]
-    snapshots: PyTree
 
 
-def train(shape: Shape, knobs: Knobs) -> Trained:
-    """Train one model from its seed. Pure and jittable; ``shape`` is static.
-
-    Steps run in stretches from one snapshot to the next, in a loop around the loop over steps: the step compiles
-    once, and keeping weights costs one copy of them a snapshot.
-    """
+def begin(shape: Shape, knobs: Knobs) -> tuple[Run, Draw]:
+    """A run before its first step, and the draws of all its steps. Pure and jittable; ``shape`` is static."""
     parameters = initial_parameters(shape, knobs)
+    draws = jax.vmap(lambda step: draw(shape, knobs, step))(jnp.arange(shape.steps))
+    return Run(parameters, optax.scale_by_adam().init(parameters), jnp.zeros(shape.steps)), draws
+
+
+def advance(shape: Shape, knobs: Knobs, draws: Draw, run: Run, start: Any, stop: Any) -> Run:
+    """The run after its steps from ``start`` up to and without ``stop``. Pure and jittable; ``shape`` is static."""
     if shape.largest <= TABULATED:
         tabulated = knobs.encoding.tabulated(shape.model.head_width, shape.largest)
         knobs = dataclasses.replace(knobs, encoding=tabulated)
     optimizer = optax.scale_by_adam()
-    draws = jax.vmap(lambda step: draw(shape, knobs, step))(jnp.arange(shape.steps))
 
-    def step(index, carry):
-        parameters, state, losses = carry
+    def step(index: Any, run: Run) -> Run:
         drawn = jax.tree.map(lambda leaf: leaf[index], draws)
-        loss, gradient = loss_and_gradient(parameters, shape, knobs, drawn)
-        updates, state = optimizer.update(_decayed(gradient, parameters, knobs.weight_decay), state)
-        parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, parameters, updates)
-        return parameters, state, losses.at[index].set(loss)
+        loss, gradient = loss_and_gradient(run.parameters, shape, knobs, drawn)
+        updates, state = optimizer.update(_decayed(gradient, run.parameters, knobs.weight_decay), run.optimizer)
+        parameters = jax.tree.map(lambda value, update: value - knobs.learning_rate * update, run.parameters, updates)
+        return Run(parameters, state, run.losses.at[index].set(loss))
 
-    def stretch(carry, bounds):
-        carry = jax.lax.fori_loop(bounds[0], bounds[1], step, carry)
-        return carry, carry[0]
-
-    state: Any = optimizer.init(parameters)
-    stops = jnp.array([*shape.snapshots, shape.steps])
-    starts = jnp.array([0, *shape.snapshots])
-    start = (parameters, state, jnp.zeros(shape.steps))
-    (parameters, _, losses), kept = jax.lax.scan(stretch, start, (starts, stops))
-    return Trained(parameters, losses, jax.tree.map(lambda leaf: leaf[:-1], kept))
+    return jax.lax.fori_loop(start, stop, step, run)
 
 
 def _decayed(gradient: PyTree, parameters: PyTree, weight_decay: Scalar) -> PyTree:

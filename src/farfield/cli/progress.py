@@ -6,7 +6,7 @@ import sys
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from farfield.studies.running import Progress, Silent
@@ -29,17 +29,22 @@ class Bar:
         columns = (
             TextColumn("training models"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[done]}/{task.fields[models]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
         )
         self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("", total=total, completed=stored)
+        self._done = stored
+        self._task = self._bar.add_task("", total=total, completed=stored, done=stored, models=total)
         self._bar.start()
 
+    def train(self, cells: float) -> None:
+        self._bar.advance(self._task, cells)
+
     def advance(self) -> None:
-        self._bar.advance(self._task)
+        self._done += 1
+        self._bar.update(self._task, done=self._done)
 
     def finish(self) -> None:
         self._bar.stop()
@@ -49,17 +54,26 @@ class Lines:
     """Plain lines without carriage returns, few enough for a log file."""
 
     def start(self, total: int, stored: int) -> None:
-        self._total, self._done = total, stored
+        self._total, self._stored, self._done, self._trained = total, stored, stored, 0.0
         self._started = self._spoken = time.monotonic()
         kept = f", {stored} of them finished before" if stored else ""
         self._say(f"training {total} {'model' if total == 1 else 'models'}{kept}")
 
+    def train(self, cells: float) -> None:
+        self._trained += cells
+        self._speak()
+
     def advance(self) -> None:
         self._done += 1
+        self._speak()
+
+    def _speak(self) -> None:
         now = time.monotonic()
-        if now - self._spoken >= SECONDS_BETWEEN_LINES and self._done < self._total:
-            self._spoken = now
-            self._say(f"{self._done} of {self._total} done after {now - self._started:.0f} s")
+        if now - self._spoken < SECONDS_BETWEEN_LINES or self._done == self._total:
+            return
+        self._spoken = now
+        share = int(100 * self._trained / max(1, self._total - self._stored))
+        self._say(f"{self._done} of {self._total} done, {share}% of the training, after {now - self._started:.0f} s")
 
     def finish(self) -> None:
         self._say(f"{self._done} of {self._total} done after {time.monotonic() - self._started:.0f} s")

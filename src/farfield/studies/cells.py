@@ -198,7 +198,6 @@ class Cell:
             steps=self.steps,
             path=self.path,
             largest=self._largest_in_training,
-            snapshots=self.snapshots,
         )
 
     @property

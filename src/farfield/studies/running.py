@@ -8,11 +8,13 @@ is filled up by repeating a cell), so a result never depends on what it was trai
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -20,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield import evaluation, training
+from farfield._types import PyTree
 from farfield.errors import FarfieldError
 from farfield.evaluation import EvaluationShape
 from farfield.studies.cells import PARTS, Cell
@@ -35,11 +38,18 @@ Lane = list[Cell]
 Chunk = list[Lane]
 
 
+# Most steps that one execution of a program runs.
+STRETCH = 500
+
+
 class Progress(Protocol):
     """What is told of a run's progress; all calls come from one thread at a time."""
 
     def start(self, total: int, stored: int) -> None:
         """Everything is checked; ``total`` cells are wanted, ``stored`` of them were finished before."""
+
+    def train(self, cells: float) -> None:
+        """So much more training is done, in cells: a quarter of the steps of two cells is half a cell."""
 
     def advance(self) -> None:
         """One more cell is finished."""
@@ -52,6 +62,9 @@ class Silent:
     """Progress that nobody hears."""
 
     def start(self, total: int, stored: int) -> None:
+        pass
+
+    def train(self, cells: float) -> None:
         pass
 
     def advance(self) -> None:
@@ -102,9 +115,13 @@ def run(
             finished[result.cell] = result
             progress.advance()
 
+    def train(cells: float) -> None:
+        with lock:
+            progress.train(cells)
+
     progress.start(len(different), len(finished))
     try:
-        _run_chunks(chunks(missing), workers or cores(), keep)
+        _run_chunks(chunks(missing), workers or cores(), keep, train)
     finally:
         progress.finish()
     return [finished[cell] for cell in wanted]
@@ -120,7 +137,7 @@ def chunks(cells: Sequence[Cell]) -> list[Chunk]:
         lanes.setdefault(as_trained(cell), []).append(cell)
     groups: dict[Any, list[Lane]] = {}
     for lane in lanes.values():
-        groups.setdefault(tuple(map(program_key, lane)), []).append(lane)
+        groups.setdefault((lane[0].snapshots, *map(program_key, lane)), []).append(lane)
     return [
         group[start : start + group[0][0].model.lanes]
         for group in groups.values()
@@ -160,11 +177,13 @@ def evaluation_shape(cell: Cell) -> EvaluationShape:
     )
 
 
-def _run_chunks(chunks: list[Chunk], workers: int, keep: Callable[[CellResult], None]) -> None:
+def _run_chunks(
+    chunks: list[Chunk], workers: int, keep: Callable[[CellResult], None], train: Callable[[float], None]
+) -> None:
     if not chunks:
         return
     pool = ThreadPoolExecutor(min(workers, len(chunks)))
-    futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep) for chunk in chunks]
+    futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep, train) for chunk in chunks]
     try:
         wait(futures, return_when="FIRST_EXCEPTION")
     except KeyboardInterrupt:
@@ -176,9 +195,9 @@ def _run_chunks(chunks: list[Chunk], workers: int, keep: Callable[[CellResult], 
             future.result()
 
 
-def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None]) -> None:
+def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None], train: Callable[[float], None]) -> None:
     try:
-        results = run_chunk(chunk)
+        results = run_chunk(chunk, train)
     except (MemoryError, jax.errors.JaxRuntimeError) as reason:
         if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
             raise
@@ -192,22 +211,59 @@ def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None]) -> None:
         keep(result)
 
 
-def run_chunk(chunk: Chunk) -> list[CellResult]:
-    """Train up to ``lanes`` models of one program side by side, and run every test that their lanes ask for."""
+def run_chunk(chunk: Chunk, progress: Callable[[float], None] = lambda cells: None) -> list[CellResult]:
+    """Train up to ``lanes`` models of one program side by side, and run every test that their lanes ask for.
+
+    Args:
+        progress: told of training done, in cells.
+    """
     missing = chunk[0][0].model.lanes - len(chunk)
-    trained = programs(chunk[0][0]).train(_stacked([as_trained(lane[0]).knobs for lane in chunk], missing))
+    trained = _train(
+        [as_trained(lane[0]) for lane in chunk], missing, lambda share: progress(share * sum(map(len, chunk)))
+    )
     tested = [
-        (cells, _test(cells, trained.parameters, missing))
-        for cells in (list(column) for column in zip(*chunk, strict=True))
+        (column, _test(column, trained.run.parameters, missing))
+        for column in (list(cells) for cells in zip(*chunk, strict=True))
     ]
     trained = jax.tree.map(np.asarray, trained)
-    return [_result(cell, trained, tests, lane) for cells, tests in tested for lane, cell in enumerate(cells)]
+    return [_result(cell, trained, tests, lane) for column, tests in tested for lane, cell in enumerate(column)]
+
+
+class Trained(NamedTuple):
+    """What training gives, on a leading axis of lanes.
+
+    Attributes:
+        run: at its end.
+        snapshots: the parameters after each of the cells' ``snapshots``.
+    """
+
+    run: training.Run
+    snapshots: list[PyTree]
+
+
+def _train(cells: list[Cell], missing: int, progress: Callable[[float], None]) -> Trained:
+    """Train cells of one program, in stretches.
+
+    XLA's processor backend frees what it notes of a loop's turns when the program ends: .35 MB a step of a two-layer
+    transformer. A stretch bounds that.
+    """
+    steps, snapshots = cells[0].steps, cells[0].snapshots
+    begin, advance = programs_of_training(cells[0])
+    knobs = _stacked([cell.knobs for cell in cells], missing)
+    run, draws = begin(knobs)
+    kept = {0: run.parameters}
+    for start, stop in itertools.pairwise(sorted({*range(0, steps, STRETCH), *snapshots, 0, steps})):
+        run = jax.block_until_ready(advance(knobs, draws, run, np.int32(start), np.int32(stop)))
+        if stop in snapshots:
+            kept[stop] = run.parameters
+        progress((stop - start) / steps)
+    return Trained(run, [kept[step] for step in snapshots])
 
 
 def _test(cells: list[Cell], parameters: Any, missing: int) -> Any:
     """The tests of one cell of every lane."""
     lengths = _stacked([jnp.array(cell.lengths, jnp.int32) for cell in cells], missing)
-    tests = programs(cells[0]).test(parameters, _stacked([cell.knobs for cell in cells], missing), lengths)
+    tests = program_of_tests(cells[0])(parameters, _stacked([cell.knobs for cell in cells], missing), lengths)
     return jax.tree.map(np.asarray, tests)
 
 
@@ -222,44 +278,54 @@ def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
 
     return CellResult(
         cell=cell,
-        parameters=of_lane(trained.parameters),
-        losses=trained.losses[lane],
+        parameters=of_lane(trained.run.parameters),
+        losses=trained.run.losses[lane],
         correct=tests.correct[lane],
         tested=tests.tested[lane],
         correct_sequences=tests.correct_sequences[lane],
         head_attention=tests.mean_attention[lane],
         head_target_attention=tests.target_attention[lane],
         head_selected=tests.selected[lane],
-        snapshots=of_lane(trained.snapshots) if cell.snapshots else None,
+        snapshots=jax.tree.map(lambda *leaves: np.stack(leaves), *map(of_lane, trained.snapshots))
+        if cell.snapshots
+        else None,
     )
-
-
-class Programs(NamedTuple):
-    """Compiled programs: knobs to what training gives, and (parameters, knobs, lengths) to tests."""
-
-    train: Callable[..., Any]
-    test: Callable[..., Any]
 
 
 _compiled: dict[Any, Any] = {}
 _compiling = threading.Lock()
 
 
-def programs(cell: Cell) -> Programs:
-    """The two programs of a cell's group, compiled at first use; training's also serves groups with other tests."""
+def programs_of_training(cell: Cell) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """:func:`training.begin` and :func:`training.advance` for all lanes, compiled at first use."""
+    return _once(training_key(cell), lambda: _compile_training(as_trained(cell)))
+
+
+def program_of_tests(cell: Cell) -> Callable[..., Any]:
+    """(parameters, knobs, lengths) to the tests of all lanes, compiled at first use."""
+    return _once(program_key(cell), lambda: _compile_tests(cell))
+
+
+def _once(key: Any, make: Callable[[], Any]) -> Any:
     with _compiling:
-        for key, compile_it in ((training_key(cell), _compile_training), (program_key(cell), _compile_tests)):
-            if key not in _compiled:
-                _compiled[key] = compile_it(cell)
-        return Programs(_compiled[training_key(cell)], _compiled[program_key(cell)])
+        if key not in _compiled:
+            _compiled[key] = make()
+        return _compiled[key]
 
 
-def _compile_training(cell: Cell) -> Any:
-    def train(knobs):
+def _compile_training(cell: Cell) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    shape = cell.shape
+
+    def advance(knobs, draws, run, start, stop):
         TRACES["train"] += 1
-        return training.train(cell.shape, knobs)
+        return training.advance(shape, knobs, draws, run, start, stop)
 
-    return jax.jit(jax.vmap(train)).lower(_lanes_of(as_trained(cell).knobs, cell)).compile(compiler_options())
+    knobs = _lanes_of(cell.knobs, cell)
+    begin = jax.jit(jax.vmap(partial(training.begin, shape)))
+    run, draws = jax.eval_shape(begin, knobs)
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    stretch = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, None, None))).lower(knobs, draws, run, number, number)
+    return begin.lower(knobs).compile(compiler_options()), stretch.compile(compiler_options())
 
 
 def _compile_tests(cell: Cell) -> Any:
