@@ -164,7 +164,7 @@ def verdict_strip(counts: Mapping[str, Mapping[Any, int]]) -> Figure:
         "not-comparable": ("#BBBBBB", "..", "black"),
     }
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        figure = new_figure(7.6, 0.55 + 0.3 * len(counts))
+        figure = new_figure(6.2, 0.8 + 0.27 * len(counts))
         axes = figure.add_subplot()
         for row, (_, outcomes) in enumerate(counts.items()):
             left = 0
@@ -181,7 +181,7 @@ def verdict_strip(counts: Mapping[str, Mapping[Any, int]]) -> Figure:
         axes.tick_params(axis="y", length=0)
         handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name)
                    for name, (colour, hatch, _) in looks.items()]  # fmt: skip
-        figure.legend(handles=handles, loc="outside right upper")
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
         return figure
 
 

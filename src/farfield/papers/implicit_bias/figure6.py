@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from farfield.encodings import Encoding
 from farfield.encodings.learned import Learned
@@ -208,6 +209,7 @@ def _profiles(axes: Any, name: str, insides: list[Inside]) -> None:
         )
     axes.axvline(-OFFSET, color="0.35", dashes=(4, 3), linewidth=1)
     note(axes, f"target {-OFFSET}", (-OFFSET, 0.95), shift=(-4, 0))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(title=f"{name}: shift head", xlabel="offset (key - query)", ylabel="mean attention", ylim=(0, 1.04))
 
 
