@@ -191,10 +191,11 @@ def test_every_printed_number_of_the_paper_is_compared():
     linear = PUBLISHED["table3_linear_attention"]
     assert sorted(found["table3"]) == numbers(linear["linear"], linear["softmax"])
     columns = ("key_fraction", "alpha", "c", "r2")
-    assert sorted(found["table4"]) == numbers([[row[name] for name in columns] for row in PUBLISHED["table4"]["rows"]])
+    rows = [[row[name] for name in columns] for row in PUBLISHED["table4"]["rows"]]
+    assert sorted(found["table4"]) == numbers(rows, 1.0)  # the dilution rate falls with width
     assert len(found["table5"]) == len(PUBLISHED["table5"]["rows"]) * 4
     rows = [{key: value for key, value in row.items() if key != "weight_decay"} for row in PUBLISHED["table6"]["rows"]]
-    assert sorted(found["table6"]) == numbers(rows, [1.0] * 4)
+    assert sorted(found["table6"]) == pytest.approx(numbers(rows, [0.055] * 2))  # two mends at 0.05 to 0.06
     table7 = PUBLISHED["table7"]
     assert sorted(found["table7"]) == numbers(table7["margin"], table7["bound"], table7["observed"], 1.0)
     single, several = PUBLISHED["table8"]["rows"]
@@ -203,11 +204,11 @@ def test_every_printed_number_of_the_paper_is_compared():
     assert sorted(found["figure4"]) == numbers(PUBLISHED["training_dynamics"])
     assert sorted(found["offsets"]) == numbers(PUBLISHED["larger_offsets"])
     content, shown = PUBLISHED["content_conditioned"], PUBLISHED["other_schemes"]
-    twice = [shown["t5"], [-1, -2], shown["t5"]]  # both offsets, and the selection that the text says of both
-    schemes = [shown["alibi"], twice, shown["rope"]]
+    # ALiBi's .97 is said of all lengths; T5's fall of both offsets.
+    schemes = [shown["alibi"], shown["alibi"]["K1"], [shown["t5"]] * 2, shown["rope"]]
     assert sorted(found["figure5"]) == numbers(schemes, content["heads1"], content["heads2"])
     transformer = PUBLISHED["transformer"]
-    assert sorted(found["figure6"]) == numbers(transformer["rope"], transformer["ape"], [-3, -3])
+    assert sorted(found["figure6"]) == numbers(transformer["rope"], transformer["ape"], [-3] * 3)
     total = sum(map(len, found.values()))
     assert total >= 150, total
 

@@ -42,6 +42,11 @@ def test_an_exact_statement_fails_on_a_single_deviating_seed():
     off_by_one = verdict(-2, [-2] * 8, unit=0.0)
     assert (off_by_one.low, off_by_one.high) == (-2, -2)
     assert verdict(-3, [-2] * 8, unit=0.0).verdict == "differs"
+    for deviating in (1, 4, 7):
+        result = verdict(1.0, [1.0] * (8 - deviating) + [4 / 7] * deviating, unit=0.0)
+        assert result.verdict == "differs"
+        assert f"1 in {8 - deviating} of 8 seeds" in result.why
+    assert verdict(-2, [-1, -2, -3, -2], published_n=1, unit=0.0).verdict == "differs", "a mean of -2 is not enough"
 
 
 def test_one_seed_against_one_seed_cannot_be_judged():
@@ -90,3 +95,19 @@ def test_another_source_is_called_different():
         for _ in range(200)
     ]
     assert np.mean([outcome == "differs" for outcome in outcomes]) > 0.9
+
+
+def test_a_printed_deviation_is_held_to_the_f_interval_of_two_variances():
+    values = [9.0, 13, 10, 11, 10, 9, 8, 13]
+    result = verdict(1.7, values, published_n=3, unit=0.1, statistic="deviation")
+    shown = np.std(values, ddof=1) * math.sqrt(2 / 3)
+    assert result.measured == pytest.approx(shown)
+    assert result.low == pytest.approx(shown * math.sqrt(stats.f.ppf(0.005, 2, 7)) - 0.05)
+    assert result.high == pytest.approx(shown * math.sqrt(stats.f.ppf(0.995, 2, 7)) + 0.05)
+    assert (result.mean_low, result.verdict) == (None, "reproduced")
+    assert verdict(9.0, values, published_n=3, unit=0.1, statistic="deviation").verdict == "differs"
+
+
+def test_a_difference_carries_its_explanation_and_an_agreement_does_not():
+    assert verdict(0.62, [0.80, 0.82, 0.81], explanation="tried").explanation == "tried"
+    assert verdict(0.81, [0.80, 0.82, 0.81], explanation="tried").explanation == ""

@@ -10,6 +10,9 @@ Inside it a number is ``reproduced``, outside it ``differs``. There is no other 
 number without seeds (a formula) has no spread, so only the rounding is left. A printed standard deviation of
 published_n seeds is held to the F interval of the ratio of two variances, at the same level. 99% and not 95%, as
 one table holds dozens of numbers: at 95%, one correct number in twenty would be called different.
+
+A statement without rounding, "-K in 100% of cells", has the unit 0 and no interval: it is reproduced if it holds in
+every seed, and one seed in which it does not makes it differ.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class Comparison:
     Attributes:
         cell: which number of the item, for example ``"rope accuracy L=48"``.
         published: the number as printed, None for a claim without one.
-        unit: unit of the last printed digit.
+        unit: unit of the last printed digit; 0 for a statement that has to hold in every seed.
         values: measured, one a seed; a single value for a formula.
         published_n: seeds behind the published number; 0 for a formula.
         incomparable: why no verdict can be given, empty if one can.
@@ -124,8 +127,13 @@ def judge(item: str, comparison: Comparison) -> Verdict:
         return verdict("not-comparable", "One seed shows no seed noise to compare with.")
     low, high = _interval(comparison, measured, values)
     inside = low - EPSILON <= comparison.published <= high + EPSILON
+    if comparison.unit == 0:
+        inside = bool((np.abs(values - comparison.published) <= EPSILON).all())
     where = "inside" if inside else "outside"
     why = f"{comparison.published:g} lies {where} {low:.4g} to {high:.4g} ({_basis(comparison, values)})."
+    if comparison.unit == 0:
+        held = int((np.abs(values - comparison.published) <= EPSILON).sum())
+        why = f"{comparison.published:g} in {held} of {n} seeds." if comparison.published_n else why
     return verdict("reproduced" if inside else "differs", why, low, high)
 
 
@@ -141,6 +149,8 @@ def _measured(comparison: Comparison, values: np.ndarray) -> float:
 def _interval(comparison: Comparison, measured: float, values: np.ndarray) -> tuple[float, float]:
     """Where the published number should lie."""
     half, n = comparison.unit / 2, len(values)
+    if comparison.unit == 0:
+        return float(values.min()), float(values.max())
     if comparison.statistic == "deviation":
         ratio = stats.f(comparison.published_n - 1, n - 1)
         low, high = (measured * math.sqrt(ratio.ppf(tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))

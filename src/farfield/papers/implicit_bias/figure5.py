@@ -75,6 +75,9 @@ def _schemes(results: Results) -> list[Comparison]:
     decays = "The print does not say whether this is K = 1 or K = 2."
     return [
         Comparison("alibi K=1 accuracy", SHOWN["alibi"]["K1"], TWO_DIGITS, at_the_end(alibi), SWEEP),
+        Comparison(
+            "alibi K=1 accuracy, lowest length", SHOWN["alibi"]["K1"], TWO_DIGITS, _over_lengths(alibi, np.min), SWEEP
+        ),
         Comparison("alibi K=2 accuracy, lowest length", low, TWO_DIGITS, _over_lengths(fails, np.min), SWEEP),
         Comparison("alibi K=2 accuracy, highest length", high, TWO_DIGITS, _over_lengths(fails, np.max), SWEEP),
         Comparison("alibi K=2 selected offset", SHOWN["alibi"]["K2_selected"], EXACT, _selected(fails), SWEEP),
@@ -87,7 +90,14 @@ def _schemes(results: Results) -> list[Comparison]:
             )
         ),
         *(
-            Comparison(f"t5 {K} selected offset", -int(K[2:]), EXACT, _selected(results[f"t5 {K}"]), SWEEP)
+            Comparison(
+                f"t5 {K} selected offset",
+                None,
+                EXACT,
+                _selected(results[f"t5 {K}"]),
+                SWEEP,
+                incomparable="The paper says that T5 selects any K, without a number.",
+            )
             for K in ("K=1", "K=2")
         ),
         Comparison("rope K=2 accuracy", SHOWN["rope"]["K2"], TWO_DIGITS, at_the_end(results["rope K=2"]), SWEEP),

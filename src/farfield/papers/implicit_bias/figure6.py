@@ -149,6 +149,8 @@ def _shift_heads(rope: list[Inside], learned: list[Inside]) -> list[Comparison]:
         )
         for length in (LONGEST, FAR)
     ]
+    peaks = [inside.peak(LONGEST) for inside in learned]
+    lines.append(Comparison(f"learned shift head's peak L={LONGEST}", -OFFSET, EXACT, peaks, SWEEP))
     lines += [
         Comparison(
             f"{name} shift head, distance of profiles L={LONGEST} and {FAR}",

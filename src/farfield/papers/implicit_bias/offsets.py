@@ -4,6 +4,8 @@
 print goes to K = 5; 7 is the last offset that the shortest training sequence, of 8 tokens, holds.
 """
 
+import math
+
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import EXACT, PUBLISHED, SWEEP, SWEEP_SEEDS, rope, share_on_target
 from farfield.papers.verdicts import Comparison
@@ -21,7 +23,7 @@ def compare(results: Results) -> list[Comparison]:
     comparisons = []
     for offset in OFFSETS:
         cells = results[f"K={offset}"]
-        peaks = [cell.carrier.peak for cell in cells if cell.carrier.peak is not None]
+        peaks = [math.nan if cell.carrier.peak is None else cell.carrier.peak for cell in cells]
         comparisons += [
             Comparison(
                 f"K={offset} carrier peak", PEAKS.get(offset), EXACT, peaks, SWEEP, "" if offset in PEAKS else BEYOND

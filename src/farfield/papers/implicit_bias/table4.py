@@ -8,11 +8,13 @@ temperature of 2 where logits are divided by it, and the reverse.
 
 from typing import Any
 
+import numpy as np
+
 from farfield.models.head import Head
 from farfield.normalizers.softmax import Softmax
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias import table2
-from farfield.papers.implicit_bias.setup import PUBLISHED, SWEEP, SWEEP_SEEDS, rope, survivors
+from farfield.papers.implicit_bias.setup import EXACT, PUBLISHED, SWEEP, SWEEP_SEEDS, rope, survivors
 from farfield.papers.verdicts import Comparison
 
 OFFSET = 2
@@ -70,7 +72,17 @@ def compare(results: Results) -> list[Comparison]:
         for row in ROWS
         for name, (unit, measure) in COLUMNS.items()
     ]
-    return [*comparisons, survivors(comparisons)]
+    widths = [results[label(row)] for row in ROWS if row["knob"] == "d"]
+    rates = [float(np.mean([cell.dilution.c for cell in cells])) for cells in widths]
+    falls = Comparison(
+        "dilution rate c falls with width: share of steps",
+        1.0,
+        EXACT,
+        [float(np.mean(np.diff(rates) < 0))],
+        0,
+        note=f"Means {', '.join(f'{rate:.4f}' for rate in rates)}.",
+    )
+    return [*comparisons, falls, survivors(comparisons)]
 
 
 def _other_reading(row: dict[str, Any], results: Results) -> str:

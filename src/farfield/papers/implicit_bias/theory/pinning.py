@@ -153,7 +153,8 @@ def _exchangeable(results: Sequence[CellResult]) -> list[Comparison]:
     counts = np.bincount(picked - first, minlength=keys)
     even = stats.chisquare(counts).pvalue
     within = np.concatenate([selected_among_trained(result, first) for result in results])
-    control = stats.binomtest(int((within == first - 1 + offset).sum()), len(within), 1 / keys)
+    trained_keys = first - 1
+    control = stats.binomtest(int((within == first - 1 + offset).sum()), len(within), 1 / trained_keys)
     words = f"{len(picked):,} redraws of rows and tokens, length {length}, {keys} untrained keys"
     return [
         statement(
