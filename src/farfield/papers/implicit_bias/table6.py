@@ -113,7 +113,7 @@ def _pins_in_words(cells: list[CellResult]) -> str:
     tally = ", ".join(f"{count} at {place}" for place, count in zip(places, counts, strict=True))
     return (
         f"Tried: the pin at every unseen length ({by_length}; mean and deviation over seeds, dividing by n) and the "
-        f"mean over them, {pins.mean():.2f}. Of the {pins.size} pins of {len(cells)} seeds, {tally}. The print's pins are "
+        f"mean over them, {pins.mean():.2f}. Of {pins.size} pins of {len(cells)} seeds, {tally}. The print's pins are "
         "thirds: one whole number for each of three seeds. Where nearly all of ours agree, a single seed decides the "
         "verdict, since the rule goes by the spread. Likeliest cause: chance in three seeds, or another test length."
     )
