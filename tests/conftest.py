@@ -6,6 +6,10 @@ tests outside training do. Training cannot, since optax's own Adam raises a floa
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +30,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("farfield")
+
+
+# Compiling is most of what the suite costs. What takes longer than this is kept for the run.
+SECONDS_TO_KEEP = 0.2
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let every worker and every command that a test starts find the programs that another one has compiled.
+
+    In a folder of this run alone, so that nothing is taken from an earlier one.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.mkdtemp(prefix="farfield-programs-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = str(SECONDS_TO_KEEP)
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", SECONDS_TO_KEEP)
 
 
 @pytest.fixture
