@@ -58,12 +58,16 @@ def test_list_names_everything():
     assert {entry["name"] for entry in content["items"]} >= {"table1", "figure3"}
 
 
-@pytest.mark.parametrize("command", ["train", "reproduce", "list", "show"])
-def test_every_command_explains_itself_with_examples(command):
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [("train", "rope"), ("reproduce", "farfield-results/PAPER if left out"), ("list", ""), ("show", "")],
+)
+def test_every_command_explains_itself_with_examples_and_defaults(command, default):
     done = farfield(command, "--help")
     assert done.returncode == 0
     assert f"farfield {command}" in done.stdout
     assert "Examples" in done.stdout
+    assert default in " ".join(done.stdout.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,9 @@ def test_every_command_explains_itself_with_examples(command):
         (["train", "--seeds", "99999999999"], ["seeds"]),
         (["train", "--encoding", "learned:rows=99999999999"], ["rows"]),
         (["train", "--out", ""], ["--out"]),
+        (["train", "--snapshots", ""], ["--snapshots ''", "separated by commas"]),
+        (["train", "--snapshots", " "], ["--snapshots ' '"]),
+        (["train", "--snapshots", ","], ["--snapshots ','"]),
         (["reproduce", "implicit-bias", "--only", ""], ["--only"]),
         (["trian"], ["trian"]),
         (["list", "encoding"], ["encodings"]),

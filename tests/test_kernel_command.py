@@ -15,6 +15,7 @@ from farfield.errors import FarfieldError
 from farfield.kernels import split_encodings
 from farfield.probes.kernel import ROUNDING, first_valley, kernel, kernel_by_blocks, kernel_shape
 from farfield.probes.kernel_dilution import rival_sums, target_dilution
+from farfield.report.drawing import check_path
 
 ROPE128 = 500000.0 ** (-np.arange(0, 128, 2) / 128)
 
@@ -215,8 +216,8 @@ def test_tables_say_what_they_show_and_a_figure_is_drawn(tmp_path, capsys, monke
 def test_help_has_examples_and_says_that_trained_heads_weight(capsys, monkeypatch):
     code, output = said(["--help"], capsys, monkeypatch)
     assert code == 0
-    for words in ("farfield kernel", "Examples", "trained head weights"):
-        assert words in output.out
+    for words in ("farfield kernel", "Examples", "trained head weights", "1,64 if left out"):
+        assert words in " ".join(output.out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -224,10 +225,11 @@ def test_help_has_examples_and_says_that_trained_heads_weight(capsys, monkeypatc
     [
         (["--dim", "7"], ["d must be even: got d = 7"]),
         (["--dim", "0"], ["dim = 0 must be a whole number from 2"]),
-        (["--base", "1"], ["rope:base=1", "between 1 and"]),
+        (["--base", "1"], ["rope:base=1", "between 1 and 1e+30, both excluded"]),
         (["--base", "nan"], ["base=nan"]),
         (["--base", "10000;5"], ["--base '10000;5'", "separated by commas"]),
-        (["--base", ","], ["no base is given"]),
+        (["--base", ","], ["--base ','", "separated by commas"]),
+        (["--base", "10000,,5"], ["--base '10000,,5'", "separated by commas"]),
         (["--length", "1"], ["length = 1 must be a whole number from 2"]),
         (["--length", "99999999999"], ["length", "16777216"]),
         (["--encoding", "alibi"], ["alibi does not rotate", "farfield show alibi"]),
@@ -243,7 +245,8 @@ def test_help_has_examples_and_says_that_trained_heads_weight(capsys, monkeypatc
         (["--encoding", "longrope:short_factor=1;2"], ["short_factor has 2 numbers for the 64 pairs"]),
         (["--offset", "64", "--length", "64"], ["offset 64 is not in a context of 64"]),
         (["--offset", "-1"], ["offset -1"]),
-        (["--offset", ","], ["no target offset"]),
+        (["--offset", ","], ["--offset ','", "separated by commas"]),
+        (["--offset", "1,,2"], ["--offset '1,,2'", "separated by commas"]),
         (["--logit-scale", "0"], ["logit_scale = 0"]),
         (["--logit-scale", "nan"], ["logit_scale = nan"]),
         (["--trained", "0"], ["trained = 0"]),
@@ -259,3 +262,70 @@ def test_a_mistake_ends_in_one_line_and_exit_code_2(arguments, words, capsys, mo
     assert len(output.err.splitlines()) == 1
     for word in words:
         assert word in output.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"encoding": None}, "encoding = None must be written as in 'rope:base=500000'"),
+        ({"encoding": 3}, "encoding = 3 must be written as in"),
+        ({"encoding": ["rope", 3]}, "encoding = 3 must be written as in"),
+        ({"encoding": []}, "no encoding is given"),
+        ({"base": []}, "no base is given"),
+        ({"base": "1,2"}, "rope:base='1,2' is not a number"),
+        ({"base": 10**400}, "is not a number"),
+        ({"logit_scale": "8"}, "logit_scale = '8' must be a number above 0 and at most 1e\\+06"),
+        ({"logit_scale": None}, "logit_scale = None must be"),
+        ({"logit_scale": [8]}, r"logit_scale = \[8\] must be"),
+        ({"logit_scale": 8 + 0j}, r"logit_scale = \(8\+0j\) must be"),
+        ({"logit_scale": 10**400}, "logit_scale = 10+ must be"),
+        ({"logit_scale": np.array([8.0, 9.0])}, "logit_scale = array.* must be"),
+        ({"offsets": 1}, r"offsets = 1 must be a row of whole numbers, for example \[1, 64\]"),
+        ({"offsets": []}, "no target offset is given"),
+        ({"offsets": "12"}, "offset '1' must be a whole number"),
+        ({"offsets": [True]}, "offset True must be a whole number"),
+        ({"offsets": [[1]]}, r"offset \[1\] must be a whole number"),
+        ({"offsets": [1.0]}, "offset 1.0 must be a whole number"),
+        ({"dim": True}, "dim = True must be a whole number from 2"),
+        ({"length": 8.0}, "length = 8.0 must be a whole number from 2"),
+        ({"trained": True}, "trained = True must be a whole number from 1"),
+        ({"weights": "x"}, "weights must be 4 numbers"),
+        ({"weights": ["a"] * 4}, "weights must be 4 numbers"),
+        ({"weights": [1j] * 4}, "weights must be 4 numbers"),
+        ({"weights": np.full(4, 1j)}, "weights must be 4 numbers"),
+        ({"weights": [[1], [1, 2], 3, 4]}, "weights must be 4 numbers"),
+        ({"weights": [1, 1, 1, -1]}, "weights must be 4 numbers"),
+        ({"weights": [1, 1, 1, np.inf]}, "weights must be 4 numbers"),
+        ({"weights": [0] * 4}, "not all 0"),
+    ],
+)
+def test_a_mistake_in_python_is_a_farfield_error(settings, words):
+    with pytest.raises(FarfieldError, match=words):
+        ff.kernel(**{"dim": 8, "length": 8, **settings})
+
+
+def test_numbers_of_any_kind_and_size_are_taken_for_what_they_are():
+    plain = ff.kernel("rope", base=234, dim=8, length=8, trained=4, offsets=[1, 2], weights=[1, 1, 1, 1])
+    assert [entry.encoding.base for entry in plain.entries] == [234.0]
+    whole = {"dim": np.int32(8), "length": np.int64(8), "trained": np.int64(4), "offsets": np.array([1, 2])}
+    assert ff.kernel("rope", base="234", weights=[1e308] * 4, logit_scale=np.float32(8), **whole) == plain
+    assert plain.weights == (0.25,) * 4
+    json.dumps(ff.kernel("rope", **whole).to_json())
+
+
+def test_a_figure_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("farfield.kernels.kernel", lambda *_, **__: pytest.fail("computed first"))
+    taken = tmp_path / "taken.png"
+    taken.mkdir()
+    for place, words in ((taken, "Is a directory"), ("/proc/x.png", "/proc/x.png: "), ("/sys/x.png", "/sys/x.png: ")):
+        code, output = said(["--plot", str(place)], capsys, monkeypatch)
+        assert code == 2
+        assert words in output.err
+        assert "choose another place" in output.err
+
+
+def test_a_path_for_a_figure_is_looked_at_and_left_as_it_was(tmp_path):
+    (tmp_path / "old.png").write_text("old")
+    for name in ("old.png", "new.png"):
+        check_path(tmp_path / name)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old.png", "old")]

@@ -15,7 +15,7 @@ from farfield.papers.base import BUDGETS, Effort, Item
 from farfield.papers.implicit_bias import figure6
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, SWEEP_SEEDS
 from farfield.papers.implicit_bias.table5 import shape_of
-from farfield.papers.reproduce import plan, reproduce, select_items
+from farfield.papers.reproduce import plan, reproduce, select_items, write_files
 from farfield.papers.verdicts import Verdict, judge
 from farfield.report.drawing import save
 from farfield.report.page import write_page
@@ -268,6 +268,16 @@ def test_an_unknown_budget_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(FarfieldError, match="smoke"):
         reproduce(PAPER, budget="smoek", out=tmp_path / "never")
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("name", ["verdicts.json", "index.html", "figures/figure1.svg"])
+def test_a_folder_in_the_place_of_a_file_is_named_with_a_mend(name, smoke, tmp_path):
+    outcome, _ = smoke
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(FarfieldError, match=f"cannot write .*{name}: Is a directory; finished models are kept: clear"):
+        write_files(outcome, tmp_path)
+        write_page(outcome, tmp_path)
+    assert not list(tmp_path.glob("*.writing"))
 
 
 def test_the_page_names_the_command_that_makes_it_again(smoke, tmp_path):

@@ -246,7 +246,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(FarfieldError, match=r"No space left on device.*run the same command again"):
+    with pytest.raises(FarfieldError, match=r"No space left on device.*kept: once this is mended, run the same"):
         store.write(rope_result)
     assert names(tmp_path) == set()
     assert store.read(rope_result.cell) is None

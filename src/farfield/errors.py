@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class FarfieldError(ValueError):
@@ -22,3 +23,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> FarfieldError:
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return FarfieldError(f"unknown {kind} {name!r}: {hint}known: {', '.join(known)}")
+
+
+def unwritable(path: Path | str, reason: OSError) -> FarfieldError:
+    """The error for a file of results that cannot be written once its models are finished and stored."""
+    return FarfieldError(
+        f"cannot write {path}: {reason.strerror}; finished models are kept: clear this away and run the same command "
+        "again"
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import numbers
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -165,21 +167,13 @@ def kernel(
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
-    limits = {"dim": (dim, 2, WIDEST), "length": (length, 2, LONGEST), "trained": (trained, 1, LARGEST_WHOLE)}
-    for name, (value, least, most) in limits.items():
-        if not isinstance(value, int) or not least <= value <= most:
-            raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
-    if not 0 < logit_scale <= LARGEST_SCALE:
-        raise FarfieldError(f"logit_scale = {logit_scale:g} must be above 0 and at most {LARGEST_SCALE:g}")
-    targets = tuple(k for k in TARGETS if k < length) if offsets is None else tuple(dict.fromkeys(offsets))
-    for target in targets:
-        if not isinstance(target, int) or not 0 <= target < length:
-            raise FarfieldError(
-                f"offset {target!r} is not in a context of {length}: a target lies 0 to {length - 1} places before "
-                "the query"
-            )
-    if not targets:
-        raise FarfieldError("no target offset is given: for example 1, the token before the query")
+    dim = _whole("dim", dim, 2, WIDEST)
+    length = _whole("length", length, 2, LONGEST)
+    trained = _whole("trained", trained, 1, LARGEST_WHOLE)
+    if not isinstance(logit_scale, numbers.Real) or not 0 < logit_scale <= LARGEST_SCALE:
+        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a number above 0 and at most {LARGEST_SCALE:g}")
+    logit_scale = float(logit_scale)
+    targets = tuple(k for k in TARGETS if k < length) if offsets is None else _checked_offsets(offsets, length)
     shares = None if weights is None else _checked_weights(weights, dim)
     resolved = []
     for entry in _requested(encoding, base):
@@ -193,22 +187,61 @@ def kernel(
         dim=dim,
         length=length,
         trained=trained,
-        logit_scale=float(logit_scale),
+        logit_scale=logit_scale,
         offsets=targets,
         weights=None if shares is None else tuple(shares.tolist()),
         entries=tuple(_entry(one, dim, length, trained, logit_scale, targets, shares) for one in resolved),
     )
 
 
+def _index(value: Any) -> int | None:
+    """A Python integer from any kind of integer, numpy's among them; None for all else and for truth values."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    whole = _index(value)
+    if whole is None or not least <= whole <= most:
+        raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
+    return whole
+
+
+def _checked_offsets(offsets: Any, length: int) -> tuple[int, ...]:
+    try:
+        given = [(offset, _index(offset)) for offset in offsets]
+    except TypeError:
+        raise FarfieldError(f"offsets = {offsets!r} must be a row of whole numbers, for example [1, 64]") from None
+    if not given:
+        raise FarfieldError("no target offset is given: for example 1, the token before the query")
+    for offset, target in given:
+        if target is None:
+            raise FarfieldError(f"offset {offset!r} must be a whole number, for example 1")
+        if not 0 <= target < length:
+            raise FarfieldError(
+                f"offset {target} is not in a context of {length}: a target lies 0 to {length - 1} places before "
+                "the query"
+            )
+    return tuple(dict.fromkeys(target for _, target in given if target is not None))
+
+
 def _requested(
     encoding: str | Encoding | Sequence[str | Encoding], base: float | Sequence[float] | None
 ) -> Iterator[Encoding]:
     """Each encoding with each base."""
-    given = [encoding] if isinstance(encoding, str | Encoding) else list(encoding)
+    given = list(encoding) if isinstance(encoding, Iterable) and not isinstance(encoding, str) else [encoding]
+    for entry in given:
+        if not isinstance(entry, str | Encoding):
+            raise FarfieldError(f"encoding = {entry!r} must be written as in 'rope:base=500000', or be an encoding")
     asked = [one for entry in given for one in (split_encodings(entry) if isinstance(entry, str) else [entry])]
     if not asked:
         raise FarfieldError("no encoding is given: for example rope,yarn:factor=8")
-    bases = None if base is None else list(base) if isinstance(base, Sequence) else [base]
+    if isinstance(base, Sequence) and not isinstance(base, str | bytes):
+        bases = list(base)
+    else:  # a string is one number: its characters are no bases
+        bases = None if base is None else [base]
     if bases is not None and not bases:
         raise FarfieldError("no base is given: for example 10000,500000")
     for entry in asked:
@@ -265,12 +298,22 @@ def _rotary(encoding: Encoding) -> RotaryFamily:
 
 
 def _checked_weights(weights: Sequence[float], dim: int) -> Float[np.ndarray, " half"]:
-    shares = np.asarray(weights, np.float64)
-    if shares.shape != (dim // 2,) or not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
+    shares = _reals(weights)
+    if shares.shape != (dim // 2,) or not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
         raise FarfieldError(
             f"weights must be {dim // 2} numbers, one for each pair of d = {dim}, none negative, not all 0"
         )
+    shares = shares / shares.max()  # the sum of very large weights would overflow
     return shares / shares.sum()
+
+
+def _reals(values: Any) -> Float[np.ndarray, "..."]:
+    """Numbers in float64; a lone NaN for text, truth values, complex numbers and rows of unequal length."""
+    try:
+        given = np.asarray(values)
+        return np.array(np.nan) if given.dtype.kind in "bcSUmM" else given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array(np.nan)
 
 
 def _entry(

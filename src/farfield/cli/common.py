@@ -31,6 +31,6 @@ def folder_of(text: str | None) -> Path | None:
 def whole_numbers(option: str, text: str) -> list[int]:
     """Whole numbers separated by commas (FarfieldError for anything else)."""
     try:
-        return [int(part) for part in text.split(",") if part.strip()]
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise FarfieldError(f"{option} {text!r}: write whole numbers separated by commas, for example 16,32") from None

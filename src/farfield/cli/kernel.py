@@ -28,7 +28,7 @@ def kernel(
         float, typer.Option(help="Logit at the target. Heads trained on fixed offsets have about 8.")
     ] = LOGIT_SCALE,
     offset: Annotated[
-        str | None, typer.Option(help="Targets, places before the query, for margin and dilution [default: 1,64].")
+        str | None, typer.Option(help="Targets, places before the query, for margin and dilution; 1,64 if left out.")
     ] = None,
     plot: Plot = None,
     as_json: Json = False,
@@ -77,6 +77,6 @@ def kernel(
 
 def _numbers(option: str, text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",") if part.strip()]
+        return [float(part) for part in text.split(",")]
     except ValueError:
         raise FarfieldError(f"{option} {text!r}: write numbers separated by commas, for example 10000,5e5") from None

@@ -21,7 +21,7 @@ def reproduce(
     ] = "standard",
     out: Annotated[
         str | None,
-        typer.Option(help="Folder for the results [default: farfield-results/PAPER, another name for a part of it]."),
+        typer.Option(help="Folder for the results; farfield-results/PAPER if left out, another name for a part of it."),
     ] = None,
     workers: Workers = None,
     as_json: Json = False,

@@ -116,7 +116,9 @@ class RotaryFamily(Rotary):
         if self.layout not in LAYOUTS:
             raise FarfieldError(f"{name}:layout={self.layout!r} is not one of {', '.join(LAYOUTS)}")
         if not 1.0 < self.base < LARGEST_BASE:
-            raise FarfieldError(f"{name}:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}")
+            raise FarfieldError(
+                f"{name}:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}, both excluded"
+            )
 
 
 @pytree

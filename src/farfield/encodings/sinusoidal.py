@@ -70,4 +70,6 @@ class Sinusoidal(Encoding):
         if self.layout not in LAYOUTS:
             raise FarfieldError(f"sinusoidal:layout={self.layout!r} is not one of {', '.join(LAYOUTS)}")
         if not 1.0 < self.base < LARGEST_BASE:
-            raise FarfieldError(f"sinusoidal:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}")
+            raise FarfieldError(
+                f"sinusoidal:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}, both excluded"
+            )

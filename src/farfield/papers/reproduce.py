@@ -13,7 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from farfield.errors import FarfieldError, unknown
+from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import BUDGETS, Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.report.drawing import save
@@ -163,17 +163,19 @@ def write_files(outcome: Reproduction, folder: Path) -> None:
             for suffix in FIGURES:
                 (folder / "figures" / f"{item.name}{suffix}").unlink(missing_ok=True)
     except OSError as reason:
-        raise FarfieldError(f"cannot write to {folder}: {reason.strerror}") from None
+        raise unwritable(reason.filename or folder, reason) from None
     for name, figure in outcome.figures.items():
         for suffix in FIGURES:
             save(figure, folder / "figures" / f"{name}{suffix}")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename."""
+    """Write a text file under a temporary name, then rename (FarfieldError if it cannot be written)."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.writing")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
+    except OSError as reason:
+        raise unwritable(path, reason) from None
     finally:
         temporary.unlink(missing_ok=True)

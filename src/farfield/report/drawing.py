@@ -7,7 +7,7 @@ are Okabe and Ito's.
 from __future__ import annotations
 
 import io
-import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,14 @@ def check_path(path: Path) -> None:
         raise FarfieldError(f"cannot write the figure {path}: end its name in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise FarfieldError(f"cannot write the figure {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise FarfieldError(f"cannot write the figure {path}: {path.parent} cannot be written to")
+    # Permission bits do not tell: a superuser passes them all, and /proc takes no file from anyone.
+    try:
+        with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as reason:
+        raise FarfieldError(
+            f"cannot write the figure {path}: {reason.strerror}; choose another place or name for it"
+        ) from None
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
-from farfield.errors import FarfieldError
 from farfield.papers.reproduce import Reproduction, write_text
 from farfield.papers.verdicts import LEVEL
 from farfield.report.drawing import save, to_svg
@@ -25,12 +24,9 @@ def write_page(outcome: Reproduction, folder: Path) -> Path:
         FarfieldError: if the folder cannot be written.
     """
     page = folder / "index.html"
-    try:
-        strip = verdict_strip({item.name: outcome.counts(item.name) for item in outcome.items})
-        save(strip, folder / "figures" / "verdicts.png")
-        write_text(page, render(outcome, strip))
-    except OSError as reason:
-        raise FarfieldError(f"cannot write {page}: {reason.strerror}") from None
+    strip = verdict_strip({item.name: outcome.counts(item.name) for item in outcome.items})
+    save(strip, folder / "figures" / "verdicts.png")
+    write_text(page, render(outcome, strip))
     return page
 
 

@@ -79,7 +79,8 @@ class Store:
             self._write(parquet, lambda path: _write_parquet(path, result, checksum))
         except (OSError, duckdb.Error) as reason:
             raise FarfieldError(
-                f"cannot write to {self.folder}: {reason}; what is finished is kept, run the same command again"
+                f"cannot write to {self.folder}: {reason}; what is finished is kept: once this is mended, run the same "
+                "command again"
             ) from None
 
     def read(self, cell: Cell) -> CellResult | None:
