@@ -58,7 +58,7 @@ def feature_map(encoding: Encoding, width: int) -> FeatureMap:
     )
 
 
-def named(text: str | Encoding, trained: int, longest: int) -> Encoding | KeyOnly:
+def named(text: str | Encoding | KeyOnly, trained: int, longest: int) -> Encoding | KeyOnly:
     """An encoding by name, with its settings filled in; ``key-only`` is a feature map that no encoding stands for.
 
     Raises:
@@ -117,7 +117,7 @@ def _(encoding: RotaryFamily, width: int) -> FeatureMap:
         if not encoding.reads_length:
             return rotary(np.asarray(encoding.frequencies(width, dtype=jnp.float64)), gain)
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def theta(position: float) -> Float[np.ndarray, " half"]:
         with jax.enable_x64(True):
             return np.asarray(encoding.frequencies(width, jnp.asarray(position + 1.0), jnp.float64))
@@ -199,7 +199,7 @@ def _(encoding: Alibi, width: int) -> FeatureMap:
     del width
     slope = float(encoding.of_head(0, 1).slope)
     sign = 1.0 if encoding.learned else float(np.sign(slope))
-    return OneNumber(lambda x: -sign * np.asarray(x, float)[..., None], 1, reads="offset", one_signed=not encoding.learned)
+    return OneNumber(_falling(lambda x: sign * x), 1, reads="offset", one_signed=not encoding.learned)
 
 
 @feature_map.register

@@ -82,6 +82,18 @@ class FeatureMap(abc.ABC):
         ]
         return np.concatenate(parts) if parts else np.zeros((0, keys.shape[-1]))
 
+    def distances(self, query: Any, winner: Any, losers: Real[np.ndarray, " loser"]) -> Float[np.ndarray, " loser"]:
+        """||Phi(query, winner) - Phi(query, loser)|| of one query and winner."""
+        shape = losers.shape
+        return np.linalg.norm(self.differences(np.full(shape, query), np.full(shape, winner), losers), axis=1)
+
+    def energy(
+        self, basis: Float[np.ndarray, "size rank"], query: Any, keys: Real[np.ndarray, " key"]
+    ) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
+        """||Phi||**2 of a query with each key, and that of its part in the span of an orthonormal basis."""
+        features = self.features(np.full(keys.shape, query), keys)
+        return np.square(features).sum(axis=1), np.square(features @ basis).sum(axis=1)
+
     def spectrum_rank(self, positions: int) -> bool:
         """Whether features of all different cells up to so many positions are linearly independent, by an argument."""
         del positions
@@ -175,6 +187,10 @@ class OneHot(FeatureMap):
             return np.zeros(index.shape)
         return np.where(known, kernel[index], 0.0)
 
+    def distances(self, query: Any, winner: Any, losers: Real[np.ndarray, " loser"]) -> Float[np.ndarray, " loser"]:
+        pair = self.cells(np.asarray(query), np.asarray(winner)), self.cells(np.asarray(query), losers)
+        return np.where(pair[0] == pair[1], 0.0, np.sqrt(2.0))
+
     def holding(self, cells: Int[np.ndarray, "..."]) -> OneHot:
         """The same map with the entries of ``cells`` as its kernel's coordinates."""
         return replace(self, support=np.unique(cells))
@@ -218,6 +234,17 @@ class Product(FeatureMap):
         self, query: Real[np.ndarray, " case"], winner: Real[np.ndarray, " case"], loser: Real[np.ndarray, " case"]
     ) -> Float[np.ndarray, "case columns"]:
         return self._product(self.of(query), self.of(winner) - self.of(loser))
+
+    def distances(self, query: Any, winner: Any, losers: Real[np.ndarray, " loser"]) -> Float[np.ndarray, " loser"]:
+        apart = np.linalg.norm(self.of(np.asarray(winner)) - self.of(losers), axis=1)
+        return float(np.linalg.norm(self.of(np.asarray(query)))) * apart
+
+    def energy(
+        self, basis: Float[np.ndarray, "size rank"], query: Any, keys: Real[np.ndarray, " key"]
+    ) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
+        left, right = self.of(np.asarray(query)), self.of(keys)
+        met = np.tensordot(left, basis.reshape(self.width, self.width, -1), axes=1)
+        return float(left @ left) * np.square(right).sum(axis=1), np.square(right @ met).sum(axis=1)
 
     def scores(
         self, kernel: Float[np.ndarray, " size"], query: Real[np.ndarray, " row"], keys: Position

@@ -137,10 +137,10 @@ def distinct(
 ) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " kept"]]:
     """The cases whose constraint, Phi(target) - Phi(place) of a row, no earlier case has."""
     query = of.at(rows, of.rows[rows])
-    pair = [features.cells(query, of.at(rows, where)) for where in (of.targets[rows], places)]
-    if pair[0] is None or pair[1] is None or not len(rows):
+    winner, loser = (features.cells(query, of.at(rows, where)) for where in (of.targets[rows], places))
+    if winner is None or loser is None or not len(rows):
         return rows, places
-    _, first = np.unique(np.stack(pair, axis=1), axis=0, return_index=True)
+    _, first = np.unique(np.stack([winner, loser], axis=1), axis=0, return_index=True)
     first.sort()
     return rows[first], places[first]
 

@@ -88,14 +88,13 @@ def shortest(matrix: Float[np.ndarray, "constraint feature"], margins: Float[np.
 
 
 def _by_component(matrix: np.ndarray, margins: np.ndarray) -> Shortest:
-    """Constraints that share no feature with each other are solved apart; one-hot features fall into many such parts."""
+    """Constraints that share no feature are solved apart; one-hot features fall into many such parts."""
     filled = csr_array(matrix != 0)
     rows, columns = matrix.shape
     if filled.nnz == rows * columns:
         return _shortest(matrix, margins)
-    linked = csr_array((rows + columns, rows + columns), dtype=np.int8)
     source, target = filled.nonzero()
-    linked = csr_array((np.ones(len(source), np.int8), (source, rows + target)), shape=linked.shape)
+    linked = csr_array((np.ones(len(source), np.int8), (source, rows + target)), shape=(rows + columns,) * 2)
     parts, labels = connected_components(linked, directed=False)
     if parts == 1:
         return _shortest(matrix, margins)
@@ -177,7 +176,7 @@ def _better(before: Shortest, now: Shortest) -> Shortest:
 
 
 def _rounding(matrix: np.ndarray) -> float:
-    """The error, for a kernel of norm 1, of a backward stable least-squares solution of at most max(shape) unit rows."""
+    """Error, for a kernel of norm 1, of a backward stable least-squares solution of at most max(shape) unit rows."""
     return EPS * max(matrix.shape) ** 1.5
 
 

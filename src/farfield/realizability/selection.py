@@ -14,18 +14,24 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from farfield.realizability.features import FeatureMap, OneHot
+from farfield.realizability.features import HELD, FeatureMap, OneHot
 from farfield.realizability.grid import Grid, differences, distinct
+from farfield.realizability.line import in_order, line_of, standing
 from farfield.realizability.margin import EPS, Shortest, shortest
 
 # Constraints that are all given to the solver at once; more are added as they are violated.
 AT_ONCE = 1500
-# Rounds of adding them; each adds a rival a row, so few are needed.
-ROUNDS = 200
+# Violated constraints added in a round, and rounds at most.
+ADDED = 64
+ROUNDS = 1000
 # Different pairs of cells whose order is checked.
 MOST_ORDERS = 2**25
 # A trained margin of 1 that is short by no more than this is met: the solver's own error is far below.
 MISSED = 1e-9
+
+
+SHARED = "a row's target shares its cell, and so its score, with another key"
+CONFLICT = "rows ask for opposite orders of the same scores"
 
 
 class Rows(NamedTuple):
@@ -50,7 +56,12 @@ class Rows(NamedTuple):
 
 
 def rows_of(
-    features: FeatureMap, kernel: Float[np.ndarray, " feature"], of: Grid, *, error: float = 0.0, logit_scale: float = 1.0
+    features: FeatureMap,
+    kernel: Float[np.ndarray, " feature"],
+    of: Grid,
+    *,
+    error: float = 0.0,
+    logit_scale: float = 1.0,
 ) -> Rows:
     """Margins of a kernel on a grid.
 
@@ -59,9 +70,26 @@ def rows_of(
             as none. The scores' own rounding is added.
         logit_scale: of the masses.
     """
-    margin, rival, mass = np.full(len(of), np.inf), np.zeros(len(of), np.int64), np.ones(len(of))
+    line = line_of(features, of)
+    if line is None:
+        margin, rival, mass = _by_pairs(features, kernel, of, logit_scale)
+    else:
+        margin, rival, mass = standing(line.profile(kernel), of.rows, line.targets, logit_scale)
+        rival = line.index(of.rows, rival)
     tolerance = np.zeros(len(of))
     unsure = error + EPS * max(features.size, 1) * float(np.linalg.norm(kernel))
+    step = max(1, HELD // max(1, features.size))
+    for start in range(0, len(of), step):
+        index = np.arange(start, min(start + step, len(of)))
+        tolerance[index] = unsure * np.linalg.norm(differences(features, of, index, rival[index]), axis=1)
+    return Rows(margin, rival, tolerance, mass)
+
+
+def _by_pairs(
+    features: FeatureMap, kernel: np.ndarray, of: Grid, logit_scale: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Margin, rival and mass of each row from the scores of all its keys."""
+    margin, rival, mass = np.full(len(of), np.inf), np.zeros(len(of), np.int64), np.ones(len(of))
     for chunk in of.chunks(1):
         rows, wanted = of.rows[chunk], of.targets[chunk]
         scores = features.scores(kernel, *of.positions(chunk))
@@ -73,10 +101,7 @@ def rows_of(
         ahead[line, wanted] = np.inf
         rival[chunk] = ahead.argmin(axis=1)
         margin[chunk] = ahead[line, rival[chunk]]
-    for chunk in of.part(slice(None)).chunks(max(1, features.size // max(of.length, 1))):
-        index = np.arange(len(of))[chunk]
-        tolerance[chunk] = unsure * np.linalg.norm(differences(features, of, index, rival[chunk]), axis=1)
-    return Rows(margin, rival, tolerance, mass)
+    return margin, rival, mass
 
 
 @dataclass(frozen=True)
@@ -139,6 +164,7 @@ def select(features: FeatureMap, of: Grid) -> Selected:
             return Selected(features, of, solution, rows, places, _why(solution))
         found = rows_of(features, solution.kernel, of)
         missed = np.flatnonzero(found.margin < 1 - MISSED)
+        missed = missed[np.argsort(found.margin[missed], kind="stable")[:ADDED]]
         both = np.concatenate([rows, missed]), np.concatenate([places, found.rival[missed]])
         more = distinct(features, of, *both)
         if len(more[0]) == len(rows):
@@ -154,13 +180,13 @@ def _why(solution: Shortest) -> str:
 
 
 def _opening(of: Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Constraints to start from: all where they are few, else each target against its neighbours and both ends."""
+    """Constraints to start from: all where they are few, else some rows' targets against neighbours and both ends."""
     if int((of.rows + 1).sum()) <= AT_ONCE:
         return of.pairs()
-    index = np.arange(len(of))
-    choices = [of.targets - 1, of.targets + 1, np.zeros_like(of.targets), of.rows]
-    rows = np.tile(index, len(choices))
-    places = np.concatenate(choices)
+    index = np.unique(np.linspace(0, len(of) - 1, ADDED).astype(np.int64))
+    targets = of.targets[index]
+    places = np.concatenate([targets - 1, targets + 1, np.zeros_like(targets), of.rows[index]])
+    rows = np.tile(index, 4)
     valid = (places >= 0) & (places <= of.rows[rows]) & (places != of.targets[rows])
     return rows[valid], places[valid]
 
@@ -195,16 +221,20 @@ def ordered(features: FeatureMap, of: Grid) -> Order:
     """
     if of.keys.ndim == 1 and features.reads == "pair":
         return Order(True)  # no two rows share a cell
+    line = line_of(features, of)
+    if line is not None:
+        alone, agreed = in_order(line.cells(), of.rows, line.targets)
+        return Order(True) if alone and agreed else Order(False, CONFLICT if alone else SHARED)
     edges = np.zeros((0, 2), np.int64)
     for chunk in of.chunks(4):
         part = of.part(chunk)
         rows, places = part.pairs()
         query = part.at(rows, part.rows[rows])
         winner, loser = (features.cells(query, part.at(rows, where)) for where in (part.targets[rows], places))
-        if winner is None or loser is None:
+        if winner is None or loser is None:  # positions between whole numbers
             return Order(None)
         if (winner == loser).any():
-            return Order(False, "a row's target shares its cell, and so its score, with another key")
+            return Order(False, SHARED)
         edges = np.unique(np.concatenate([edges, np.stack([winner, loser], axis=1)]), axis=0)
         if len(edges) > MOST_ORDERS:
             return Order(None)
@@ -212,7 +242,7 @@ def ordered(features: FeatureMap, of: Grid) -> Order:
     index = index.reshape(edges.shape)
     graph = csr_array((np.ones(len(edges), bool), (index[:, 0], index[:, 1])), shape=(len(names), len(names)))
     parts, _ = connected_components(graph, directed=True, connection="strong")
-    return Order(True) if parts == len(names) else Order(False, "rows ask for opposite orders of the same scores")
+    return Order(True) if parts == len(names) else Order(False, CONFLICT)
 
 
 class Static(NamedTuple):
@@ -241,6 +271,8 @@ def static_bound(selected: Selected, grid: Grid) -> Static:
         return Static(False, order.reason)
     if order.holds and features.spectrum_rank(grid.length):
         return Static(True, "the orders that rows ask for agree, and features are independent")
+    if isinstance(features, OneHot):
+        return Static(None, "too many orders to compare")
     solved = select(features, grid)
     if solved.realizes:
         return Static(True, "a kernel was found", solved.solution.norm)
