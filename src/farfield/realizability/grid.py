@@ -138,8 +138,8 @@ def distinct(
     """The cases whose constraint, Phi(target) - Phi(place) of a row, no earlier case has."""
     query = of.at(rows, of.rows[rows])
     winner, loser = (features.cells(query, of.at(rows, where)) for where in (of.targets[rows], places))
-    if winner is None or loser is None or not len(rows):
-        return rows, places
+    if winner is None or loser is None:
+        winner, loser = rows, places
     _, first = np.unique(np.stack([winner, loser], axis=1), axis=0, return_index=True)
     first.sort()
     return rows[first], places[first]

@@ -21,12 +21,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield.realizability.features import FeatureMap, OneHot
-from farfield.realizability.grid import Grid, differences
+from farfield.realizability.grid import Grid, differences, distinct
 from farfield.realizability.line import line_of
 from farfield.realizability.margin import EPS, Shortest, shortest
 from farfield.realizability.selection import MISSED, ROUNDS, Rows, Selected, constraints, rows_of
 
 BUDGET = 1.25
+# Squares of rounded coordinates in a basis found to float64's rounding, with room for a few thousand of them.
+SPAN_ROUNDING = 1e-10
 # Deep rows that are asked about: each takes a quadratic program or several.
 MOST_ROWS = 512
 # By how much a row is asked to be won, against trained margins of 1. An infimum over strict inequalities need not be
@@ -43,6 +45,8 @@ class Openness(NamedTuple):
     Attributes:
         rows: n of each.
         unseen: share of the energy of the row's features outside the span of the trained grid's.
+        entries: the same for each offset (or key) from 0 up, for maps that read it alone; else None. 1 is an entry that
+            training never met, as T5's far buckets.
         flip: norm of the shortest realizing kernel that loses the row, in norms of the selected one; 1 where that loses
             it, infinite where none does.
         win: the same for winning it; infinite where it takes more than the budget.
@@ -54,6 +58,7 @@ class Openness(NamedTuple):
 
     rows: Int[np.ndarray, " row"]
     unseen: Float[np.ndarray, " row"]
+    entries: Float[np.ndarray, " entry"] | None
     flip: Float[np.ndarray, " row"]
     win: Float[np.ndarray, " row"]
     budget: float
@@ -89,10 +94,16 @@ class Nearby:
             size = self.selected.features.size
             found = rows_of(self.selected.features, kernel[:size], self.selected.grid)
             missed = np.flatnonzero(found.margin < 1 - MISSED)
-            if not len(missed):
+            more = distinct(
+                self.selected.features,
+                self.selected.grid,
+                np.concatenate([self.rows, missed]),
+                np.concatenate([self.places, found.rival[missed]]),
+            )
+            # Constraints that were given are met as well as the solver can: norms of 10**8 leave no digits for 10**-9.
+            if len(more[0]) == len(self.rows):
                 return max(1.0, solution.norm / self.selected.solution.norm), kernel
-            self.rows = np.concatenate([self.rows, missed])
-            self.places = np.concatenate([self.places, found.rival[missed]])
+            self.rows, self.places = more
             self._prepare()
         raise RuntimeError(f"no end after {ROUNDS} rounds of {len(self.rows)} constraints")
 
@@ -206,8 +217,8 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
         else:
             win[row] = _win_cost(nearby, rows.view(row), lambda places, row=row: rows.demands(row, places), budget)
     low, high = float((flip > budget).mean()), float((win <= budget).mean())
-    unseen = unseen_share(selected.features, selected.grid, deep)
-    return Openness(deep.rows, unseen, flip, win, budget, (low, high), float(flip.min(initial=math.inf)))
+    unseen, entries = unseen_share(selected.features, selected.grid, deep)
+    return Openness(deep.rows, unseen, entries, flip, win, budget, (low, high), float(flip.min(initial=math.inf)))
 
 
 def _flip_cost(nearby: Nearby, view: View, demands: Demands) -> float:
@@ -269,26 +280,34 @@ def _energy_of_cells(features: OneHot, seen: np.ndarray, query: Any, keys: np.nd
     return np.ones(len(keys)), np.isin(features.cells(query, keys), seen).astype(float)
 
 
-def unseen_share(features: FeatureMap, trained: Grid, deep: Grid) -> Float[np.ndarray, " row"]:
+def unseen_share(
+    features: FeatureMap, trained: Grid, deep: Grid
+) -> tuple[Float[np.ndarray, " row"], Float[np.ndarray, " entry"] | None]:
     """Share of the energy of each deep row's features, summed over its keys, outside the trained grid's span.
 
-    0 where a row's features are all 0.
+    The second result is the same for each offset or key by itself, for maps that read one number. 0 where features are
+    all 0.
     """
     rows, places = _every_pair(trained)
     query, key = trained.at(rows, trained.rows[rows]), trained.at(rows, places)
     if isinstance(features, OneHot):
-        seen = np.unique(features.cells(query, key))
-        energy = functools.partial(_energy_of_cells, features, seen)
+        energy = functools.partial(_energy_of_cells, features, np.unique(features.cells(query, key)))
     else:
         energy = functools.partial(features.energy, seen_basis(features, trained))
     line = line_of(features, deep)
     if line is not None:
         (query,), keys = line.ends()
-        total, inside = (part.cumsum()[deep.rows] for part in energy(query, keys))
-    else:
-        sums = []
-        for row in range(len(deep)):
-            query, keys = deep.positions(np.array([row]))
-            sums.append([part.sum() for part in energy(query[0], keys if keys.ndim == 1 else keys[0])])
-        total, inside = np.array(sums).T
-    return np.where(total > 0, np.maximum(0.0, 1 - inside / np.where(total > 0, total, 1.0)), 0.0)
+        total, inside = energy(query, keys)
+        return _share(inside.cumsum()[deep.rows], total.cumsum()[deep.rows]), _share(inside, total)
+    sums = []
+    for row in range(len(deep)):
+        query, keys = deep.positions(np.array([row]))
+        sums.append([part.sum() for part in energy(query[0], keys if keys.ndim == 1 else keys[0])])
+    total, inside = np.array(sums).T
+    return _share(inside, total), None
+
+
+def _share(inside: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """1 - inside / total within [0, 1]; what rounding leaves of a feature of the span counts as none."""
+    share = 1 - inside / np.where(total > 0, total, 1.0)
+    return np.where((total > 0) & (share > SPAN_ROUNDING), np.minimum(share, 1.0), 0.0)

@@ -25,7 +25,7 @@ Verdict = Literal["carries over", "exists but is not selected", "not realizable"
 
 LONGEST = 2**16
 # Draws of positions a row, where a regime draws them, and of untrained heads.
-POSITION_DRAWS = 4
+POSITION_DRAWS = 2
 HEAD_DRAWS = 32
 # The share of its row's mass that a trained target has at least, where no logit scale is given.
 IN_RANGE = 0.9
