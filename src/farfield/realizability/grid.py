@@ -7,6 +7,7 @@ shorter than any in training. A row without a target (an offset that reaches bef
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -121,15 +122,20 @@ def grid(
     if isinstance(regime, Fixed):
         return Grid(rows, wanted[rows], int(regime.start) + np.arange(longest))
     rows = np.repeat(rows, draws if regime.random else 1)
-    index = np.arange(len(rows))
-
-    def place(number: Any, length: Any) -> Any:
-        key = jax.random.fold_in(key_for(seed, purpose), number) if regime.random else None
-        return regime.positions(key, length, longest, trained, task)
-
-    # Not by single calls: each would be dispatched operation by operation.
-    keys = jax.jit(jax.vmap(place))(jnp.asarray(index, jnp.uint32), jnp.asarray(rows + 1, jnp.int32))
+    drawn = _placing(regime, task, longest, trained)
+    keys = drawn(key_for(seed, purpose), jnp.arange(len(rows), dtype=jnp.uint32), jnp.asarray(rows + 1, jnp.int32))
     return Grid(rows, wanted[rows], np.asarray(keys))
+
+
+@functools.lru_cache(maxsize=16)
+def _placing(regime: Regime, task: Task, longest: int, trained: int) -> Any:
+    """Positions of many sequences from one key, their numbers and their lengths; compiled, as single calls are slow."""
+
+    def place(key: Any, number: Any, length: Any) -> Any:
+        own = jax.random.fold_in(key, number) if regime.random else None
+        return regime.positions(own, length, longest, trained, task)
+
+    return jax.jit(jax.vmap(place, in_axes=(None, 0, 0)))
 
 
 def distinct(

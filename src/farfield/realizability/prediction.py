@@ -161,10 +161,8 @@ def solve(
     testing.check(tested, trained, task, kind)
     features = feature_map(encoding, width)
     trained_grid = grid(task, shortest, trained, regime, trained, draws=POSITION_DRAWS, seed=seed)
-    deep, both = (
-        grid(task, first, tested, testing, trained, draws=POSITION_DRAWS, seed=seed, purpose=Purpose.EVALUATE_POSITIONS)
-        for first in (trained + 1, 1)
-    )
+    both = grid(task, 1, tested, testing, trained, draws=POSITION_DRAWS, seed=seed, purpose=Purpose.EVALUATE_POSITIONS)
+    deep = both.part(both.rows >= trained)
     if not len(trained_grid) or not len(deep):
         lengths = f"{shortest} to {trained}" if not len(trained_grid) else f"{trained + 1} to {tested}"
         raise FarfieldError(f"no row of lengths {lengths} has a target: use longer sequences or a nearer target")
