@@ -29,10 +29,6 @@ from scipy.sparse.csgraph import connected_components
 EPS = float(np.finfo(np.float64).eps)
 # Steps of the least-squares solution on the active constraints; the second takes it from 1e-13 to rounding.
 REFINEMENTS = 2
-# Rounds of rescaling; each brings the norm of the scaled solution to about 1, so two suffice unless there is none.
-RESCALINGS = 4
-# Below this norm of the scaled solution its share of the residual is well above rounding.
-WELL_SCALED = 30.0
 
 
 class Shortest(NamedTuple):
@@ -129,38 +125,27 @@ def _shortest(matrix: np.ndarray, margins: np.ndarray) -> Shortest:
         # The solution lies in the span of the rows, so coordinates in that span are enough.
         basis, coordinates = np.linalg.qr(matrix.T)
         matrix = coordinates.T
-    # Rows have length 1, so no solution is shorter than the largest margin.
-    scale = 1.0 / margins.max()
-    solved = Shortest(None, math.inf, 0.0, math.inf, np.zeros(rows, bool), _limit(matrix, margins))
-    for _ in range(RESCALINGS):
-        multipliers, length = _multipliers(matrix, margins * scale)
-        solved = _better(solved, _judged(matrix, margins, multipliers))
-        if solved.found or length <= WELL_SCALED:
-            break
-        scale /= length
+    # Rows have length 1; margins of about 1 beside them keep the residual of a solution well above rounding.
+    solved = _judged(matrix, margins, _multipliers(matrix, margins / margins.max()))
     if basis is not None and solved.kernel is not None:
         solved = solved._replace(kernel=basis @ solved.kernel)
     return solved
 
 
-def _multipliers(matrix: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
-    """u of the non-negative least-squares problem, and the norm of the w that it stands for."""
-    rows = len(matrix)
+def _multipliers(matrix: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """u of the non-negative least-squares problem."""
     stacked = np.vstack([matrix.T, margins])
     wanted = np.zeros(len(stacked))
     wanted[-1] = 1.0
-    multipliers, _ = nnls(stacked, wanted, maxiter=50 * max(stacked.shape) + 10 * rows)
-    residual = stacked @ multipliers - wanted
-    last = -residual[-1]
-    return multipliers, float(np.linalg.norm(residual[:-1]) / last) if last > 0 else math.inf
+    return nnls(stacked, wanted, maxiter=50 * max(stacked.shape))[0]
 
 
 def _judged(matrix: np.ndarray, margins: np.ndarray, multipliers: np.ndarray) -> Shortest:
     """The kernel of the constraints with positive multipliers, if it meets the others, and the bound of the latter."""
     rows = len(matrix)
-    active = multipliers > 0
+    active, limit = multipliers > 0, _limit(matrix, margins)
     if not active.any():  # f itself is the residual: rounding took every constraint for one of margin 0
-        return Shortest(None, math.inf, 0.0, math.inf, active)
+        return Shortest(None, math.inf, 0.0, math.inf, active, limit)
     combined = matrix.T @ multipliers
     # What rounding may have taken off: each of the products and sums is right to a share EPS.
     rounding = EPS * rows * multipliers.sum()
@@ -170,13 +155,9 @@ def _judged(matrix: np.ndarray, margins: np.ndarray, multipliers: np.ndarray) ->
         kernel = kernel + np.linalg.lstsq(matrix[active], margins[active] - matrix[active] @ kernel)[0]
     norm = float(np.linalg.norm(kernel))
     tolerance = _rounding(matrix) * norm
-    if norm >= _limit(matrix, margins) or (matrix @ kernel - margins).min() < -tolerance:
-        return Shortest(None, math.inf, least, math.inf, active)
-    return Shortest(kernel, norm, least, math.sqrt(max(0.0, norm**2 - least**2)) + tolerance, active)
-
-
-def _better(before: Shortest, now: Shortest) -> Shortest:
-    return now._replace(least=max(before.least, now.least), limit=before.limit)
+    if norm >= limit or (matrix @ kernel - margins).min() < -tolerance:
+        return Shortest(None, math.inf, least, math.inf, active, limit)
+    return Shortest(kernel, norm, least, math.sqrt(max(0.0, norm**2 - least**2)) + tolerance, active, limit)
 
 
 def _rounding(matrix: np.ndarray) -> float:
