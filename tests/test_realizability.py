@@ -247,7 +247,8 @@ print(json.dumps([seconds, megabytes, {task: p.alpha for task, p in found.items(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seconds, megabytes, alpha = json.loads(done.stdout)
     print(f"{seconds:.1f} s, {megabytes:.0f} MB, {alpha}")
-    assert alpha == {"offset:2": 1, "position:0": 0}
+    assert alpha["offset:2"] == 1
+    assert alpha["position:0"] < 1e-3
     assert megabytes < 1024
     assert seconds < 20  # of two predictions, on a machine that may be busy
 

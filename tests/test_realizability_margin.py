@@ -1,6 +1,7 @@
 """The quadratic program against a general convex solver, and its certificates."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_the_solution_is_that_of_a_general_convex_solver(seed):
         assert solved.ruled_out
         return
     assert solved.kernel is not None
-    scale = max(1.0, np.linalg.norm(expected))
+    scale = max(1.0, float(np.linalg.norm(expected)))
     np.testing.assert_allclose(solved.kernel, expected, atol=1e-6 * scale)
     assert solved.norm == pytest.approx(np.linalg.norm(expected), abs=1e-6 * scale)
     assert (matrix @ solved.kernel - margins).min() > -1e-12 * scale
@@ -84,7 +85,9 @@ def test_features_with_a_part_each_are_solved_apart():
     parts = [shortest(part, np.ones(len(part))) for part in (one, two)]
     solved = shortest(whole, np.ones(len(whole)))
     assert solved.norm == pytest.approx(math.hypot(*(part.norm for part in parts)), rel=1e-10)
-    np.testing.assert_allclose(solved.kernel, np.concatenate([part.kernel for part in parts]), atol=1e-10)
+    one_by_one: Any = [part.kernel for part in parts]
+    assert solved.kernel is not None
+    np.testing.assert_allclose(solved.kernel, np.concatenate(one_by_one), atol=1e-10)
     broken = np.concatenate([whole, -whole[-1:]])
     assert shortest(broken, np.ones(len(broken))).ruled_out
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from farfield.realizability.grid import Grid, differences, grid, targets
 from farfield.realizability.line import in_order, line_of
 from farfield.realizability.margin import shortest
 from farfield.realizability.openness import Deep, Openness, openness
-from farfield.realizability.selection import _by_pairs, ordered, rows_of, select, static_bound
+from farfield.realizability.selection import Selected, _by_pairs, ordered, rows_of, select, static_bound
 from farfield.realizability.transfer import curve, deep_row_count, dual, dual_targets, sufficient_mass
 from farfield.tasks import tasks
 
@@ -120,7 +121,8 @@ def test_fixed_offsets_and_fixed_positions_are_mirror_images():
     pairs += [solve("shaw:reach=63", "offset:3", with_openness=True, draws=2)]
     assert pairs[0].alpha == pairs[1].alpha == 1
     assert pairs[0].margin == pytest.approx(pairs[1].margin)
-    for one, other in zip(pairs[0].open[1:4], pairs[1].open[1:4], strict=True):  # pyright: ignore
+    open_of: Any = [pair.open for pair in pairs]
+    for one, other in zip(open_of[0][1:4], open_of[1][1:4], strict=True):  # unseen shares and flip costs
         np.testing.assert_allclose(one, other)
 
 
@@ -185,7 +187,7 @@ def test_the_interval_contains_alpha_and_grows_with_the_budget(spec, task, budge
     assert ((one.unseen >= 0) & (one.unseen <= 1)).all()
 
 
-def opened(spec, task, budget=1.25) -> tuple[Openness, np.ndarray, object, Grid]:
+def opened(spec, task, budget=1.25) -> tuple[Openness, np.ndarray, Selected, Grid]:
     features, trained = map_of(spec, 5, 9), grid(tasks.parse(task), 1, 5, FIXED, 5)
     deep = grid(tasks.parse(task), 6, 9, FIXED, 5)
     selected = select(features, trained)
@@ -234,7 +236,7 @@ def test_learned_positions_attain_both_ends_out_of_range(task, excess):
     assert found.interval == (0.0, 1.0)
     assert (found.unseen == 1).all()
     assert selected.on(deep).won.mean() == 0
-    features = selected.features
+    features: Any = selected.features
     wider = features.holding(np.concatenate([features.support, features.cells(deep.rows, deep.targets)]))
     winning = np.zeros(wider.size)
     winning[np.searchsorted(wider.support, features.support)] = selected.kernel

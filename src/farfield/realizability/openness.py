@@ -205,7 +205,7 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
         found: the selected kernel on the deep grid.
         budget: at least 1.
     """
-    nearby = Nearby(selected)
+    nearby, alpha = Nearby(selected), float(found.won.mean())
     if len(deep) > MOST_ROWS:
         chosen = np.unique(np.linspace(0, len(deep) - 1, MOST_ROWS).astype(np.int64))
         deep, found = deep.part(chosen), Rows(*(part[chosen] for part in found))
@@ -216,9 +216,10 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
             flip[row] = _flip_cost(nearby, rows.view(row), lambda places, row=row: rows.demands(row, places))
         else:
             win[row] = _win_cost(nearby, rows.view(row), lambda places, row=row: rows.demands(row, places), budget)
-    low, high = float((flip > budget).mean()), float((win <= budget).mean())
+    # The selected kernel attains alpha itself, whatever the rows left out would have said.
+    interval = min(alpha, float((flip > budget).mean())), max(alpha, float((win <= budget).mean()))
     unseen, entries = unseen_share(selected.features, selected.grid, deep)
-    return Openness(deep.rows, unseen, entries, flip, win, budget, (low, high), float(flip.min(initial=math.inf)))
+    return Openness(deep.rows, unseen, entries, flip, win, budget, interval, float(flip.min(initial=math.inf)))
 
 
 def _flip_cost(nearby: Nearby, view: View, demands: Demands) -> float:
