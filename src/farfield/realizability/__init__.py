@@ -1,0 +1,15 @@
+"""Prediction without training: which positional kernel the trained rows select, and whether it carries over.
+
+:func:`solve` answers for an encoding and a task. The parts: ``encodings`` (Phi of each encoding), ``grid`` (the rows
+of a task), ``margin`` (the quadratic program), ``selection`` (the selected kernel, the static bound), ``transfer``
+(alpha_L and the theorems), ``openness`` and ``initial`` (what the trained rows leave undecided).
+
+Definitions are this project's own reading (docs/realizability.md) of the abstract of "A Positional Realizability
+Theory of Length Generalization in Single-Head Attention".
+"""
+
+from farfield.realizability.encodings import KEY_ONLY, KeyOnly, feature_map
+from farfield.realizability.features import FeatureMap
+from farfield.realizability.prediction import Prediction, solve
+
+__all__ = ["KEY_ONLY", "FeatureMap", "KeyOnly", "Prediction", "feature_map", "solve"]
