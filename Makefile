@@ -37,7 +37,7 @@ docs: reproduce ## draw the README's picture again
 	mkdir -p docs/images
 	cp $(OUT)/figures/figure1.png docs/images/figure1.png
 
-numbers: $(READY) ## train the transformer whole too (about an hour) and write docs/implicit-bias.md
+numbers: $(READY) ## train the transformer whole too (half an hour more) and write docs/implicit-bias.md
 	$(BIN)/farfield reproduce implicit-bias --budget full --out $(OUT)-full
 	$(BIN)/python docs/numbers_table.py $(OUT)-full/verdicts.json
 

@@ -1,7 +1,7 @@
 """Figure 6: a two-layer, four-head transformer on the full-sequence shift (K = 3).
 
 ``farfield reproduce implicit-bias --only figure6 --budget full``: two seeds of rotary and of learned absolute
-positions, 8,000 steps each at width 192, about an hour on two cores; the standard budget trains one seed for 1,000
+positions, 8,000 steps each at width 192, about half an hour on two cores; the standard budget trains one seed for 1,000
 steps. The shift head is the one that gives its target most attention within the trained range. Its profile is the
 mean over sequences and over every query that has 16 keys.
 """
