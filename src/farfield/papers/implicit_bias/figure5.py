@@ -185,9 +185,9 @@ def _bars(axes: Axes, index: int, name: str, estimates: list[Estimate]) -> None:
     """One bar an encoding, with its 95% interval and its height in figures."""
     places = np.arange(len(estimates)) + 0.38 * (index - 0.5)
     means = [estimate.mean for estimate in estimates]
-    ends = [[estimate.mean if end is None else end for estimate in estimates for end in [getattr(estimate, side)]]
-            for side in ("low", "high")]  # fmt: skip
-    reach = np.abs(np.array(ends) - means)
+    low = [estimate.mean if estimate.low is None else estimate.low for estimate in estimates]
+    high = [estimate.mean if estimate.high is None else estimate.high for estimate in estimates]
+    reach = np.abs(np.array([low, high]) - means)
     axes.bar(places, means, 0.34, yerr=reach, label=name, color=COLOURS[index], hatch=("", "//")[index],
              edgecolor="white", error_kw={"elinewidth": 1.2, "ecolor": "0.25"})  # fmt: skip
     for place, mean, up in zip(places, means, reach[1], strict=True):
