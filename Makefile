@@ -15,7 +15,7 @@ reproduce: $(READY) ## train every head of the paper, the transformer for fewer 
 test: $(READY) ## the test suite
 	$(BIN)/pytest -n auto --dist loadfile
 
-test-slow: $(READY) ## the longer checks: twenty kills at random moments, the whole reproduction
+test-slow: $(READY) ## the longer checks: twenty kills at random moments, the reproduction
 	$(BIN)/pytest -m slow
 
 test-reference: .hf-venv/.ready ## formulas against transformers, in an environment with torch

@@ -1,7 +1,7 @@
 """The grid of a task: which query rows are asked, which key each must select, and what positions they are given.
 
 Row n is the query at place n, with keys at places 0 .. n; it is the last row of a sequence of length n + 1, whose
-positions a regime may draw anew. DESIGN takes all rows n < L0 as trained; ``shortest`` leaves out those of sequences
+positions a regime may draw anew. All rows n < L0 are taken as trained; ``shortest`` leaves out those of sequences
 shorter than any in training. A row without a target (an offset that reaches before the start) is not asked.
 """
 

@@ -136,7 +136,7 @@ def solve(
     Args:
         encoding: an encoding or its name, or ``"key-only"``.
         task: a task whose target the query's position decides, or its name.
-        shortest: the shortest training length; 1 for every row of the grid, as DESIGN.md has it.
+        shortest: the shortest training length; 1 for every row of the grid.
         width: of the head.
         positions, test_positions: regimes of training and of tests (those of training if None).
         logit_scale: beta; by default what gives each trained target nine tenths of its row's mass at least.
