@@ -11,6 +11,7 @@ from farfield import encodings, models, normalizers, positions, tasks
 from farfield.api import TrainResult, train
 from farfield.errors import FarfieldError
 from farfield.kernels import kernel
+from farfield.realizability import solve as predict
 from farfield.showing import show
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "models",
     "normalizers",
     "positions",
+    "predict",
     "show",
     "tasks",
     "train",

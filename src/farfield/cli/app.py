@@ -13,6 +13,7 @@ import typer
 
 from farfield.cli.kernel import kernel
 from farfield.cli.listing import list_names
+from farfield.cli.predict import predict
 from farfield.cli.reproduce import reproduce
 from farfield.cli.show import show
 from farfield.cli.train import train
@@ -101,4 +102,5 @@ app.command()(train)
 app.command()(reproduce)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(show)
 app.command()(kernel)
+app.command()(predict)
 app.command("list")(list_names)

@@ -8,8 +8,9 @@ Definitions are this project's own reading (docs/realizability.md) of the abstra
 Theory of Length Generalization in Single-Head Attention".
 """
 
+from farfield.realizability.atlas import atlas, carrying_over
 from farfield.realizability.encodings import KEY_ONLY, KeyOnly, feature_map
 from farfield.realizability.features import FeatureMap
 from farfield.realizability.prediction import Prediction, solve
 
-__all__ = ["KEY_ONLY", "FeatureMap", "KeyOnly", "Prediction", "feature_map", "solve"]
+__all__ = ["KEY_ONLY", "FeatureMap", "KeyOnly", "Prediction", "atlas", "carrying_over", "feature_map", "solve"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from farfield.encodings import Encoding
+from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError
 from farfield.positions import Regime, regimes
 from farfield.random import Purpose
@@ -83,6 +83,11 @@ class Prediction:
     selected: Selected
 
     @property
+    def encoding_name(self) -> str:
+        """The name that the encoding is registered under."""
+        return "key-only" if isinstance(self.encoding, KeyOnly) else encodings.name_of(self.encoding)
+
+    @property
     def realizable_at_tested(self) -> bool | None:
         """The static bound."""
         return self.static.realizable
@@ -108,6 +113,35 @@ class Prediction:
         """Whether no deep row holds any feature that training has seen, so that none is decided by it."""
         assert self.open is not None
         return bool((self.open.unseen == 1).all())
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that a program may want; what does not exist is None, and so is infinity."""
+        lengths = [] if self.curve is None else self.curve.lengths.tolist()
+        margin = self.margin if self.margin is not None and math.isfinite(self.margin) else None
+        return {
+            "encoding": {"name": "key-only"} if isinstance(self.encoding, KeyOnly) else encodings.config(self.encoding),
+            "task": tasks.config(self.task),
+            "positions": regimes.config(self.positions),
+            "trained": self.trained,
+            "tested": self.tested,
+            "shortest": self.shortest,
+            "width": self.width,
+            "verdict": self.verdict,
+            "alpha": self.alpha,
+            "interval": None if self.interval is None else list(self.interval),
+            "alpha_under_initialization": None if self.initial is None else self.initial._asdict(),
+            "realizable_at_trained": self.realizable_at_trained,
+            "realizable_at_tested": self.realizable_at_tested,
+            "reason": self.reason or self.static.reason,
+            "margin": margin,
+            "logit_scale": self.logit_scale,
+            "mass": {str(length): self.mass_at(length) for length in lengths},
+            "curve": {}
+            if self.curve is None
+            else dict(zip(map(str, lengths), self.curve.values.tolist(), strict=True)),
+            "witness": None if self.witness is None else self.witness.tolist(),
+            "note": self.note,
+        }
 
     def mass_at(self, length: int) -> float:
         """Mass on the target at the end of sequences of a length, mean over draws of positions; NaN if not asked."""
@@ -152,6 +186,8 @@ def solve(
     regime = _regime(positions)
     testing = regime if test_positions is None else _regime(test_positions)
     _check(trained, tested, shortest, width, budget, draws)
+    if logit_scale is not None and not (isinstance(logit_scale, int | float) and 0 < logit_scale < math.inf):
+        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a positive number")
     farthest = max(regime.largest(trained, trained, task), testing.largest(tested, trained, task))
     encoding = named(encoding, trained, farthest)
     if isinstance(encoding, Encoding):

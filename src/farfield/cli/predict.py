@@ -1,0 +1,89 @@
+"""`farfield predict`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Json, Plot, screen
+from farfield.errors import FarfieldError
+
+
+def predict(
+    encoding: Annotated[str | None, typer.Option(help="Encoding with settings, or key-only.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task whose target its position decides, as in offset:3.")] = None,
+    trained: Annotated[int, typer.Option(help="Longest training length L0.")] = 16,
+    tested: Annotated[int, typer.Option(help="Longest test length L.")] = 64,
+    shortest: Annotated[int, typer.Option(help="Shortest training length.")] = 1,
+    width: Annotated[int, typer.Option(help="Dimension of the head.")] = 64,
+    positions: Annotated[str, typer.Option(help="Which integers tokens are given, as in random-subset:128.")] = "fixed",
+    logit_scale: Annotated[
+        float | None, typer.Option(help="Logits for a margin of 1; by default nine tenths of the mass when trained.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The atlas: every encoding on nine tasks.")] = False,
+    table: Annotated[Path | None, typer.Option("--csv", help="With --all, write the atlas here as CSV.")] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Predict, without training, whether an encoding carries a task's rule beyond the trained lengths, and why.
+
+    It finds the kernel that the trained rows select (of least norm with unit margin) and applies it to longer rows;
+    alpha is the share of them that it gets right. docs/realizability.md has the definitions and their limits.
+
+    Examples:
+
+        farfield predict --encoding rope --task offset:3
+
+        farfield predict --encoding t5 --task offset:2 --trained 16 --tested 128 --plot t5.png
+
+        farfield predict --encoding learned --task position:0 --json
+
+        farfield predict --all --csv atlas.csv --plot atlas.png
+    """
+    from farfield.realizability import atlas, carrying_over, solve
+    from farfield.realizability.atlas import to_csv
+    from farfield.report.drawing import check_path, save
+    from farfield.report.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
+
+    if plot is not None:
+        check_path(plot)
+    settings = {"trained": trained, "tested": tested, "shortest": shortest, "width": width, "positions": positions}
+    if everything:
+        if encoding is not None or task is not None:
+            raise FarfieldError("--all is every encoding on every task: leave out --encoding and --task")
+        rows = atlas(logit_scale=logit_scale, **settings)
+        if table is not None:
+            _write(table, to_csv(rows))
+        if as_json:
+            print(json.dumps([cell.to_json() for row in rows for cell in row], indent=1))
+        else:
+            screen().print(atlas_table(rows))
+            screen().print("alpha: share of longer rows won; x: not realizable on the trained ones; ?: left open.")
+        if plot is not None:
+            save(atlas_figure(rows), plot)
+        return
+    if table is not None:
+        raise FarfieldError("--csv writes the atlas: add --all, or use --json for one prediction")
+    if encoding is None or task is None:
+        raise FarfieldError(
+            "predict needs --encoding and --task, for example --encoding rope --task offset:3, or --all"
+        )
+    found = solve(encoding, task, logit_scale=logit_scale, **settings)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        console = screen()
+        for part in prediction_tables(found, carrying_over(found)):
+            console.print(part)
+    if plot is not None:
+        save(prediction_figure(found), plot)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as reason:
+        raise FarfieldError(f"cannot write {path}: {reason.strerror}; name a file in a folder that exists") from None
