@@ -185,7 +185,8 @@ def _run_chunks(
     pool = ThreadPoolExecutor(min(workers, len(chunks)))
     futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep, train) for chunk in chunks]
     try:
-        wait(futures, return_when="FIRST_EXCEPTION")
+        while not _over(futures):
+            pass
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
@@ -193,6 +194,15 @@ def _run_chunks(
     for future in futures:
         if not future.cancelled():
             future.result()
+
+
+def _over(futures: Sequence[Future[None]]) -> bool:
+    """Whether all chunks are done or one has failed, after a second at most.
+
+    A wait without an end would miss a Ctrl-C that comes in the instant before it begins.
+    """
+    state = wait(futures, timeout=1.0, return_when="FIRST_EXCEPTION")
+    return not state.not_done or any(future.exception() for future in state.done)
 
 
 def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None], train: Callable[[float], None]) -> None:
