@@ -199,17 +199,17 @@ def test_any_combination_is_trained_by_naming_it():
     done = farfield(
         "train", "--encoding", "yarn:factor=4", "--positions", "random-subset:2048", "--normalizer", "ssmax",
         "--task", "induction", "--model", "transformer:layers=1,heads=2,width=16", "--steps", "5", "--seeds", "1",
-        "--batch", "8", "--sequences", "16", "--test", "12,16", "--json",
+        "--batch", "8", "--sequences", "16", "--lengths", "3:4", "--test", "4,6", "--json",
     )  # fmt: skip
     content = json.loads(done.stdout)
     config = content["config"]
-    assert config["encoding"] | {"factor": 4.0, "original_length": 16} == config["encoding"]
+    assert config["encoding"] | {"factor": 4.0, "original_length": 4} == config["encoding"]
     assert config["positions"] == config["test_positions"] == {"name": "random-subset", "size": 2048}
     assert config["model"] == {"name": "transformer", "width": 16, "heads": 2, "layers": 1}
     assert config["normalizer"]["name"] == "ssmax"
     assert content["path"] == config["path"] == "dense"
     assert content["heads"][0].startswith("layer ")
-    assert set(content["selected"]) == {"12", "16"}
+    assert set(content["selected"]) == {"4", "6"}
 
 
 def test_show_prints_a_kernel_with_settings_given_as_options(tmp_path):

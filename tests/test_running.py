@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,14 @@ def test_cells_of_one_program_are_chunked_together_and_others_apart():
 
 
 def test_cells_that_differ_in_their_tests_alone_are_trained_once_and_come_out_as_if_alone():
-    tables = [small_cell("learned:rows=49", seed=seed, test_positions="clamp", sequences=64) for seed in (0, 1)]
+    settings: dict[str, Any] = {
+        "test_positions": "clamp",
+        "sequences": 64,
+        "steps": 37,
+        "batch": 32,
+        "model": "head:16",
+    }
+    tables = [small_cell("learned:rows=49", seed=seed, **settings) for seed in (0, 1)]
     others = [dataclasses.replace(cell, test_positions=Fixed(), lengths=(16, 20)).resolved() for cell in tables]
     assert chunks([*tables, *others]) == [[[tables[0], others[0]], [tables[1], others[1]]]]
     before = running.TRACES["train"]

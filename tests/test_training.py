@@ -177,10 +177,10 @@ def test_a_run_in_stretches_is_the_run_at_once_and_keeps_its_snapshots_on_the_wa
     assert_same_bits(
         kept.at(0).parameters, jax.jit(training.initial_parameters, static_argnums=0)(cell.shape, cell.knobs)
     )
-    (short,) = run([dataclasses.replace(cell, steps=3, snapshots=(3,))])
-    assert_same_bits(kept.at(3).parameters, short.parameters)
-    assert_same_bits(short.at(3).parameters, short.parameters)
-    assert not np.array_equal(kept.at(5).parameters.embedding, kept.parameters.embedding)
+    embeddings = [kept.at(step).parameters.embedding for step in (0, 3, 5)] + [kept.parameters.embedding]
+    moved = [np.abs(later - earlier).max() for earlier, later in itertools.pairwise(embeddings)]
+    # Adam's first steps are about the learning rate each: 3, 2 and 2 of them.
+    assert moved == pytest.approx([3 * cell.learning_rate, 2 * cell.learning_rate, 2 * cell.learning_rate], rel=0.3)
 
 
 def test_a_transformer_computes_fewer_places_and_gets_the_same_loss_and_gradient():
