@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +21,16 @@ Workers = Annotated[int | None, typer.Option(help="Threads; one a core by defaul
 def screen() -> Console:
     """Standard output; off a terminal wide enough that no table is folded."""
     return Console(width=None if sys.stdout.isatty() else 150, soft_wrap=False, highlight=False)
+
+
+def answer(found: Any, tables: Callable[[Any], Iterable[Any]], as_json: bool) -> None:
+    """Print what was found, as one JSON object or as its tables."""
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+        return
+    console = screen()
+    for part in tables(found):
+        console.print(part)
 
 
 def folder_of(text: str | None) -> Path | None:

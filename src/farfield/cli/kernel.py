@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, screen, whole_numbers
+from farfield.cli.common import Json, Plot, answer, whole_numbers
 from farfield.errors import FarfieldError
 from farfield.kernels import LOGIT_SCALE, TRAINED
 
@@ -65,12 +64,7 @@ def kernel(
         logit_scale=logit_scale,
         offsets=None if offset is None else whole_numbers("--offset", offset),
     )
-    if as_json:
-        print(json.dumps(compared.to_json(), indent=1))
-    else:
-        console = screen()
-        for part in kernel_tables(compared):
-            console.print(part)
+    answer(compared, kernel_tables, as_json)
     if plot is not None:
         save(kernels(compared), plot)
 

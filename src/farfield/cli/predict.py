@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, screen
+from farfield.cli.common import Json, Plot, answer, screen
 from farfield.errors import FarfieldError
 
 
@@ -72,12 +72,7 @@ def predict(
             "predict needs --encoding and --task, for example --encoding rope --task offset:3, or --all"
         )
     found = solve(encoding, task, logit_scale=logit_scale, **settings)
-    if as_json:
-        print(json.dumps(found.to_json(), indent=1))
-    else:
-        console = screen()
-        for part in prediction_tables(found, carrying_over(found)):
-            console.print(part)
+    answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json)
     if plot is not None:
         save(prediction_figure(found), plot)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, screen
+from farfield.cli.common import Json, Plot, answer
 from farfield.errors import FarfieldError
 
 
@@ -43,12 +42,7 @@ def show(
         check_path(plot)
     shown = profile_of(encoding, _settings(context.args), dim=dim, length=length, trained=trained,
                        head=_pair("--head", head, "/"), seed=seed)  # fmt: skip
-    if as_json:
-        print(json.dumps(shown.to_json(), indent=1))
-    else:
-        console = screen()
-        for part in profile_table(shown):
-            console.print(part)
+    answer(shown, profile_table, as_json)
     if plot is not None:
         save(encoding_response(shown.title, shown.profile), plot)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, Workers, folder_of, screen, whole_numbers
+from farfield.cli.common import Json, Plot, Workers, answer, folder_of, whole_numbers
 from farfield.errors import FarfieldError
 
 
@@ -97,12 +96,7 @@ def train(
         snapshots=() if snapshots is None else whole_numbers("--snapshots", snapshots),
         path="dense" if dense else "auto",
     )
-    if as_json:
-        print(json.dumps(result.to_json(), indent=1))
-    else:
-        console = screen()
-        for part in train_tables(result):
-            console.print(part)
+    answer(result, train_tables, as_json)
     if plot is not None:
         result.plot(plot)
 
