@@ -145,6 +145,7 @@ SPECS = [
     "t5:buckets=8,distance=20",
     "t5:bidirectional=true,deviation=1",
     "clipped:reach=3",
+    "key-only:deviation=1",
     "shaw:reach=2",
     "transformer-xl:base=100",
     "kerple-power:power=1.5",

@@ -13,7 +13,7 @@ from farfield.errors import FarfieldError
 
 
 def predict(
-    encoding: Annotated[str | None, typer.Option(help="Encoding with settings, or key-only.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding, with settings as in rope:base=500000.")] = None,
     task: Annotated[str | None, typer.Option(help="Task whose target its position decides, as in offset:3.")] = None,
     trained: Annotated[int, typer.Option(help="Longest training length L0.")] = 16,
     tested: Annotated[int, typer.Option(help="Longest test length L.")] = 64,

@@ -151,9 +151,8 @@ def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, ro
         scores, weights = [], []
         for head in heads:
             table = tables(head, logit_scale(head, normalizer, count), positions[place], positions)
-            scored = scored_tokens(head, tokens)
-            logits = gather_logits(table.logits, scored[place], scored)
-            weights.append(normalizer.attend(logits, visible[:, None], count))
+            attended = normalizer.attend(_logits_of(head, table, tokens, place), visible[:, None], count)
+            weights.append(jnp.broadcast_to(attended, tokens.shape))
             scores.append(class_scores(head, table, weights[-1], tokens))
         return sum(scores[1:], start=scores[0]), jnp.stack(weights)
 
@@ -162,6 +161,13 @@ def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, ro
         return Forward(scores[None], weights[:, None])
     scores, weights = jax.vmap(row)(jnp.arange(len(tokens)))
     return Forward(scores, jnp.swapaxes(weights, 0, 1))
+
+
+def _logits_of(head: HeadView, table: Tables, tokens: Tokens, place: Int[Array, ""]) -> Float[Array, "place sequence"]:
+    """Logits of the query at ``place``; one column for all sequences where logits do not depend on tokens."""
+    if len(head.scored) < len(head.token_scores):
+        return table.logits[0, :, :1]
+    return gather_logits(table.logits, tokens[place], tokens)
 
 
 def _flat_index(logits: Array, query_tokens: Array, tokens: Array) -> Array:

@@ -9,8 +9,8 @@ Theory of Length Generalization in Single-Head Attention".
 """
 
 from farfield.realizability.atlas import atlas, carrying_over
-from farfield.realizability.encodings import KEY_ONLY, KeyOnly, feature_map
+from farfield.realizability.encodings import feature_map
 from farfield.realizability.features import FeatureMap
 from farfield.realizability.prediction import Prediction, solve
 
-__all__ = ["KEY_ONLY", "FeatureMap", "KeyOnly", "Prediction", "atlas", "carrying_over", "feature_map", "solve"]
+__all__ = ["FeatureMap", "Prediction", "atlas", "carrying_over", "feature_map", "solve"]

@@ -20,6 +20,7 @@ from farfield.encodings.alibi import Alibi
 from farfield.encodings.clipped import Clipped
 from farfield.encodings.cope import Cope
 from farfield.encodings.fire import Fire, progress
+from farfield.encodings.key_only import KeyOnly
 from farfield.encodings.kerple import KerpleLog, KerplePower
 from farfield.encodings.learned import Learned
 from farfield.encodings.none import NoEncoding
@@ -30,7 +31,7 @@ from farfield.encodings.sinusoidal import Sinusoidal
 from farfield.encodings.t5 import T5, bucket_of
 from farfield.encodings.transformer_xl import TransformerXL
 from farfield.encodings.xpos import XPos
-from farfield.errors import FarfieldError, unknown
+from farfield.errors import FarfieldError
 from farfield.random import Purpose, key_for
 from farfield.realizability.features import FARTHEST, FeatureMap, OneHot, OneNumber, Pairs, Position, Product
 
@@ -58,29 +59,14 @@ def feature_map(encoding: Encoding, width: int) -> FeatureMap:
     )
 
 
-def named(text: str | Encoding | KeyOnly, trained: int, longest: int) -> Encoding | KeyOnly:
-    """An encoding by name, with its settings filled in; ``key-only`` is a feature map that no encoding stands for.
+def named(text: str | Encoding, trained: int, longest: int) -> Encoding:
+    """An encoding by name, with its settings filled in.
 
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
-    if isinstance(text, KeyOnly) or text == KEY_ONLY:
-        return KeyOnly()
-    if isinstance(text, str):
-        if (name := text.partition(":")[0].strip()) not in encodings:
-            raise unknown("encoding", name, [*encodings, KEY_ONLY])
-        text = encodings.parse(text)
-    return (encodings.normalized(text) if encodings.holds(text) else text).resolved(trained, longest)
-
-
-KEY_ONLY = "key-only"
-
-
-class KeyOnly:
-    """One free score a key, whatever the query: the mirror image of one free score an offset."""
-
-    def __repr__(self) -> str:
-        return "KeyOnly()"
+    encoding = encodings.parse(text) if isinstance(text, str) else text
+    return (encodings.normalized(encoding) if encodings.holds(encoding) else encoding).resolved(trained, longest)
 
 
 def waves(theta: Float[np.ndarray, " half"]) -> Callable[[Position], Features]:

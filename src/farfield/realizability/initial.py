@@ -24,6 +24,7 @@ from jaxtyping import Float, Real
 from farfield.encodings import Encoding
 from farfield.encodings.clipped import Clipped
 from farfield.encodings.fire import Fire
+from farfield.encodings.key_only import KeyOnly
 from farfield.encodings.learned import Learned
 from farfield.encodings.rotary import RotaryFamily
 from farfield.encodings.shaw import Shaw
@@ -33,7 +34,6 @@ from farfield.encodings.transformer_xl import TransformerXL
 from farfield.models.base import Mechanism, models
 from farfield.normalizers.softmax import Softmax
 from farfield.random import Purpose, key_for
-from farfield.realizability.encodings import KeyOnly
 from farfield.realizability.features import FeatureMap, OneHot, Position
 from farfield.realizability.grid import Grid
 from farfield.realizability.openness import seen_basis
@@ -168,7 +168,7 @@ class Beside(OneHot):
 
 def under_initialization(
     selected: Selected,
-    encoding: Encoding | KeyOnly,
+    encoding: Encoding,
     width: int,
     deep: Grid,
     logit_scale: float,
@@ -191,20 +191,20 @@ def under_initialization(
 
 
 def _trained_heads(
-    selected: Selected, encoding: Encoding | KeyOnly, width: int, deep: Grid, scale: float, draws: int, seed: int
+    selected: Selected, encoding: Encoding, width: int, deep: Grid, scale: float, draws: int, seed: int
 ) -> Any:
     """The map and the kernel of each draw."""
     features, trained = selected.features, scale * selected.kernel
+    heads = untrained(encoding, width, draws, seed)
     if isinstance(encoding, KeyOnly):
         assert isinstance(features, OneHot)
         wide = features.holding(np.arange(int(deep.keys.max()) + 1))
         known = np.searchsorted(wide.support, features.support)
-        for draw in range(draws):
-            kernel = np.random.default_rng([seed, draw]).normal(size=wide.size)
+        for head in heads:
+            kernel = np.asarray(head.parameters["bias"], float)[wide.support]
             kernel[known] = trained
             yield wide, kernel
         return
-    heads = untrained(encoding, width, draws, seed)
     if isinstance(encoding, Learned):
         assert isinstance(features, OneHot)
         for head in heads:

@@ -13,7 +13,7 @@ from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError
 from farfield.positions import Regime, regimes
 from farfield.random import Purpose
-from farfield.realizability.encodings import KeyOnly, feature_map, named
+from farfield.realizability.encodings import feature_map, named
 from farfield.realizability.grid import Grid, grid
 from farfield.realizability.initial import Spread, under_initialization
 from farfield.realizability.openness import BUDGET, Openness, openness
@@ -58,7 +58,7 @@ class Prediction:
         selected: the kernel with its map and certificate.
     """
 
-    encoding: Encoding | KeyOnly
+    encoding: Encoding
     task: Task
     positions: Regime
     width: int
@@ -85,7 +85,7 @@ class Prediction:
     @property
     def encoding_name(self) -> str:
         """The name that the encoding is registered under."""
-        return "key-only" if isinstance(self.encoding, KeyOnly) else encodings.name_of(self.encoding)
+        return encodings.name_of(self.encoding)
 
     @property
     def realizable_at_tested(self) -> bool | None:
@@ -119,7 +119,7 @@ class Prediction:
         lengths = [] if self.curve is None else self.curve.lengths.tolist()
         margin = self.margin if self.margin is not None and math.isfinite(self.margin) else None
         return {
-            "encoding": {"name": "key-only"} if isinstance(self.encoding, KeyOnly) else encodings.config(self.encoding),
+            "encoding": encodings.config(self.encoding),
             "task": tasks.config(self.task),
             "positions": regimes.config(self.positions),
             "trained": self.trained,
@@ -150,7 +150,7 @@ class Prediction:
 
 
 def solve(
-    encoding: str | Encoding | KeyOnly,
+    encoding: str | Encoding,
     task: str | Task,
     *,
     trained: int = 16,
@@ -168,7 +168,7 @@ def solve(
     """Predict whether a rule learned up to length ``trained`` is carried to ``tested``, without training.
 
     Args:
-        encoding: an encoding or its name, or ``"key-only"``.
+        encoding: an encoding or its name.
         task: a task whose target the query's position decides, or its name.
         shortest: the shortest training length; 1 for every row of the grid.
         width: of the head.
@@ -190,11 +190,9 @@ def solve(
         raise FarfieldError(f"logit_scale = {logit_scale!r} must be a positive number")
     farthest = max(regime.largest(trained, trained, task), testing.largest(tested, trained, task))
     encoding = named(encoding, trained, farthest)
-    if isinstance(encoding, Encoding):
-        encoding.check(width, farthest)
-    kind = encoding if isinstance(encoding, Encoding) else None
-    regime.check(trained, trained, task, kind)
-    testing.check(tested, trained, task, kind)
+    encoding.check(width, farthest)
+    regime.check(trained, trained, task, encoding)
+    testing.check(tested, trained, task, encoding)
     features = feature_map(encoding, width)
     trained_grid = grid(task, shortest, trained, regime, trained, draws=POSITION_DRAWS, seed=seed)
     both = grid(task, 1, tested, testing, trained, draws=POSITION_DRAWS, seed=seed, purpose=Purpose.EVALUATE_POSITIONS)

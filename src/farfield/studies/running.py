@@ -161,7 +161,7 @@ def training_key(cell: Cell) -> Any:
 
 
 def _structure(cell: Cell) -> Any:
-    return jax.tree.structure([getattr(cell, part) for part in PARTS])
+    return jax.tree.structure([getattr(cell, part) for part in PARTS if part != "task"] + [cell.task_as_data])
 
 
 def evaluation_shape(cell: Cell) -> EvaluationShape:

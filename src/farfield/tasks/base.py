@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Int
 
 from farfield._types import Key, Positions, Tokens
 from farfield.errors import FarfieldError
+from farfield.pytrees import pytree
 from farfield.random import tokens_in_pieces
 from farfield.registry import Registry
 
@@ -102,6 +103,15 @@ class Positional(Task):
         """Tokens ``[position, sequence]``, independent and uniform."""
         return tokens_in_pieces(key, positions, sequences, vocabulary)
 
+    def tabulated(self, reach: int) -> Positional:
+        """The same task for queries at positions below ``reach``, its targets written out as data.
+
+        Tasks that differ in their rule alone then share one compiled program. A task that draws its sequences in a
+        way of its own is returned as it is.
+        """
+        usual = all(getattr(type(self), name) is getattr(Positional, name) for name in DRAWN_BY)
+        return Tabulated(self.target(jnp.arange(reach, dtype=jnp.int32))) if usual else self
+
     def draw(self, key: Key, length: Int[Array, ""], positions: int, sequences: int, vocabulary: int) -> Batch:
         tokens = self.sample(key, positions, sequences, vocabulary)
         target = self.target(jnp.asarray(length, jnp.int32) - 1)
@@ -113,6 +123,21 @@ class Positional(Task):
 
     def sample_space(self, vocabulary: int, length: int) -> float:
         return power(vocabulary, length)
+
+
+# What a task may override to draw its sequences in a way of its own.
+DRAWN_BY = ("draw", "sample", "coupled_positions")
+
+
+@pytree
+@dataclass(frozen=True)
+class Tabulated(Positional):
+    """A positional task as data: ``targets[n]`` is the target of a query at position n."""
+
+    targets: Int[Array, " position"]
+
+    def target(self, query_position: Int[Array, "..."]) -> Int[Array, "..."]:
+        return jnp.asarray(self.targets)[query_position]
 
 
 def asked_at_last(
