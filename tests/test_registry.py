@@ -138,6 +138,19 @@ def test_an_entry_of_an_unregistered_class_is_refused_with_the_mend():
 
 
 @pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
+def test_what_is_written_of_an_entry_is_read_as_that_entry(registry, name, entry):
+    text = registry.written(entry)
+    assert registry.parse(text) == entry
+    assert text.partition(":")[0] == name
+
+
+def test_default_settings_are_not_written():
+    assert encodings.written(encodings.get("rope")) == "rope"
+    assert encodings.written(encodings.get("rope", base=500000, fraction=0.5)) == "rope:base=500000,fraction=0.5"
+    assert tasks.written(tasks.get("offset", offset=2)) == "offset:2"
+
+
+@pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
 def test_a_configuration_survives_json_with_equal_value_and_hash(registry, name, entry):
     config = json.loads(json.dumps(registry.config(entry)))
     again = registry.from_config(config)

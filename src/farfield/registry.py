@@ -114,6 +114,22 @@ class Registry(Generic[T]):
             settings[key] = value.strip()
         return self.get(name, **settings)
 
+    def written(self, entry: T) -> str:
+        """One line that :meth:`parse` reads as ``entry``, without settings that have their defaults.
+
+        >>> from farfield.encodings import encodings
+        >>> encodings.written(encodings.get("rope", base=500000))
+        'rope:base=500000'
+        """
+        parts = []
+        for field in dataclasses.fields(entry):  # pyright: ignore[reportArgumentType]
+            value = getattr(entry, field.name)
+            if value == field.default:
+                continue
+            text = ";".join(map(_plain, value)) if isinstance(value, tuple) else _plain(value)
+            parts.append(text if field.default is dataclasses.MISSING and not parts else f"{field.name}={text}")
+        return ":".join(filter(None, (self.name_of(entry), ",".join(parts))))
+
     def normalized(self, entry: T) -> T:
         """The same entry with every number of its declared kind, so that 10000 and 10000.0 are one setting."""
         return self.from_config(self.config(entry))
@@ -160,6 +176,11 @@ def _convert(where: str, value: Any, to: Any) -> Any:
     if isinstance(converted, int) and abs(converted) > LARGEST_WHOLE:  # pyright: ignore[reportPossiblyUnboundVariable]
         raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
     return converted  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _plain(value: Any) -> str:
+    """A setting as text, whole numbers without a point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def _truth(where: str, value: Any) -> bool:

@@ -1,8 +1,8 @@
 """Papers: one folder a paper, one small declaration a table or figure, published numbers as data."""
 
-from farfield.papers import implicit_bias
+from farfield.papers import implicit_bias, realizability
 from farfield.papers.base import Paper
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (implicit_bias.PAPER,)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (implicit_bias.PAPER, realizability.PAPER)}
 
 __all__ = ["PAPERS", "Paper"]

@@ -10,7 +10,6 @@ from typing import Any
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.realizability.prediction import Prediction, solve
-from farfield.tasks import tasks
 
 # Fixed offsets, fixed positions, and offsets that grow with the length.
 ATLAS_TASKS = (
@@ -77,15 +76,6 @@ def carrying_over(prediction: Prediction) -> list[str]:
     return found
 
 
-def written(prediction: Prediction) -> str:
-    """The task as one would write it: ``offset:3``."""
-    config = tasks.config(prediction.task)
-    values = [
-        f"{value:g}" if isinstance(value, float) else str(value) for key, value in config.items() if key != "name"
-    ]
-    return ":".join([config["name"], *values])
-
-
 def to_csv(rows: Sequence[Sequence[Prediction]]) -> str:
     """The atlas as text, one line a pair; ``mass`` is at the longest test."""
     buffer = io.StringIO()
@@ -95,7 +85,7 @@ def to_csv(rows: Sequence[Sequence[Prediction]]) -> str:
         for cell in row:
             known = cell.to_json()
             low, high = cell.interval or (None, None)
-            names = {"encoding": cell.encoding_name, "task": written(cell)}
+            names = {"encoding": cell.encoding_name, "task": cell.task_name}
             values = {**known, **names, "low": low, "high": high, "mass": cell.mass_at(cell.tested)}
             writer.writerow([values[name] for name in COLUMNS])
     return buffer.getvalue()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError
@@ -50,6 +50,7 @@ class Prediction:
         initial: alpha over untrained starts; None likewise.
         logit_scale: beta, logits that stand for a margin of 1.
         rows: n of the deep rows, several draws of positions one after another.
+        won: whether the target is the unique maximizer of each deep row.
         lead: margin of the target in each deep row, in units of the trained margin.
         mass: softmax weight of the target in each deep row.
         bound: what Theorem 1 leaves it at least, by L as in ``curve``; 0 where alpha is not 1 up to there.
@@ -75,6 +76,7 @@ class Prediction:
     initial: Spread | None
     logit_scale: float
     rows: Int[np.ndarray, " row"]
+    won: Bool[np.ndarray, " row"] | None
     lead: Float[np.ndarray, " row"] | None
     mass: Float[np.ndarray, " row"] | None
     bound: Float[np.ndarray, " length"] | None
@@ -86,6 +88,11 @@ class Prediction:
     def encoding_name(self) -> str:
         """The name that the encoding is registered under."""
         return encodings.name_of(self.encoding)
+
+    @property
+    def task_name(self) -> str:
+        """The task as one would write it: ``offset:3``."""
+        return tasks.written(self.task)
 
     @property
     def realizable_at_tested(self) -> bool | None:
@@ -219,7 +226,7 @@ def solve(
     }
     if not selected.realizes:
         unknown = None if not selected.solution.ruled_out else False
-        nothing = ("margin", "alpha", "curve", "open", "initial", "lead", "mass", "bound", "witness")
+        nothing = ("margin", "alpha", "curve", "open", "initial", "won", "lead", "mass", "bound", "witness")
         return Prediction(realizable_at_trained=unknown, **common, **dict.fromkeys(nothing))
     found = selected.on(deep, scale)
     return Prediction(
@@ -229,6 +236,7 @@ def solve(
         curve=curve(found.won, deep.rows),
         open=openness(selected, deep, found, budget) if with_openness else None,
         initial=under_initialization(selected, encoding, width, deep, scale, draws, seed) if with_openness else None,
+        won=found.won,
         lead=found.margin,
         mass=found.mass,
         bound=_bound(found, deep, scale),

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from rich import box
 from rich.table import Table
 
-from farfield.realizability.atlas import written
 from farfield.realizability.prediction import Prediction
 from farfield.report.drawing import COLOURS, STYLE, mark_training, new_figure, panels
 
@@ -27,7 +26,7 @@ MEANING = {
 def prediction_tables(found: Prediction, nearest: Sequence[str]) -> Iterable[Table | str]:
     """The verdict with its reasons, the witness by offset, and what else would carry the task over."""
     grid = f"trained to {found.trained}, tested to {found.tested}, d = {found.width}"
-    yield f"{found.encoding_name} on {written(found)}, {grid}"
+    yield f"{found.encoding_name} on {found.task_name}, {grid}"
     yield f"[bold]{found.verdict.capitalize()}[/]: {MEANING[found.verdict]}"
     yield _numbers(found)
     if found.reason or found.static.reason:
@@ -96,7 +95,7 @@ def prediction_figure(found: Prediction) -> Figure:
         mark_training(right, found.trained)
         right.set(title="Beyond the trained grid", xlabel="length L", ylim=(-0.04, 1.04))
         figure.legend(loc="outside lower center", ncols=3)
-        figure.suptitle(f"{found.encoding_name} on {written(found)}: {found.verdict}", fontsize=10)
+        figure.suptitle(f"{found.encoding_name} on {found.task_name}: {found.verdict}", fontsize=10)
         return figure
 
 
@@ -105,7 +104,7 @@ def atlas_table(rows: Sequence[Sequence[Prediction]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("encoding")
     for cell in rows[0]:
-        table.add_column(written(cell), justify="right")
+        table.add_column(cell.task_name, justify="right")
     for row in rows:
         table.add_row(row[0].encoding_name, *map(in_short, row))
     return table
@@ -130,7 +129,7 @@ def atlas_figure(rows: Sequence[Sequence[Prediction]]) -> Figure:
             dark = np.isfinite(value) and value < 0.5
             axes.text(column, row, in_short(rows[row][column]), ha="center", va="center", fontsize=7,
                       color="white" if dark else "black")  # fmt: skip
-        axes.set_xticks(range(len(rows[0])), [written(cell) for cell in rows[0]], rotation=35, ha="right")
+        axes.set_xticks(range(len(rows[0])), [cell.task_name for cell in rows[0]], rotation=35, ha="right")
         axes.set_yticks(range(len(rows)), [row[0].encoding_name for row in rows])
         axes.set_title("alpha: x not realizable on short rows, ? left open by them")
         figure.colorbar(image, ax=axes, shrink=0.6)

@@ -1,0 +1,138 @@
+"""Separation: does alpha_L, read off before training, tell the cells that generalize from those that do not?
+
+``farfield reproduce realizability --only separation``. The abstract's controlled regime: positional-only single heads,
+7 encodings x 5 tasks x 5 seeds x 15 test lengths = 2,625 measurements of trained models. The abstract does not say
+which; here they are rope, t5 and shaw (relative), key-only, learned and sinusoidal (absolute) and none (absent), on
+offset:1 and offset:3 (fixed offsets), position:3 (a fixed position), fraction:2 and root (growing offsets n - n // 2
+and isqrt(n)), trained on lengths 4 to 16 and tested at 8 to 64. ``separation-64`` repeats it with 64 tokens and d = 128.
+
+* A head *generalizes* if the target has the largest attention, alone, at every one of the twelve lengths beyond 16.
+* The prediction is that it does exactly where alpha_64 = 1. alpha is 0 where no kernel is right on the trained rows.
+* *Gap*: the smallest share of lengths selected, averaged over seeds, among cells with alpha = 1, less the largest among
+  the others. Above 0, one threshold separates the two classes.
+* Accuracy is scored apart: a head that selects the right key at each length may still lose the answer, where its share
+  of attention has thinned out (t5). Answers right by chance count too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farfield.papers.base import Item, Results
+from farfield.papers.realizability.picture import grid_figure
+from farfield.papers.realizability.setup import (
+    ENCODINGS,
+    SEEDS,
+    TASKS,
+    Score,
+    number,
+    scores_of,
+    series_of,
+    statement,
+)
+from farfield.papers.verdicts import Comparison
+
+MEASUREMENTS = 2625
+CAPTION = (
+    "One square an encoding and task. Left: alpha, computed without training. Middle: how often trained heads put the "
+    "right key first beyond the trained lengths. The two pictures agree where the theory holds. Right: accuracy, which "
+    "also falls where attention thins out. Below: the same as points, one a trained head."
+)
+
+
+def compare(results: Results) -> list[Comparison]:
+    scores = scores_of(results)
+    measurements = sum(len(head.cell.lengths) for heads in results.values() for head in heads)
+    return [
+        Comparison("measurements", MEASUREMENTS, 0.0, [measurements], 0, note="Encodings x tasks x seeds x lengths."),
+        *separation(scores),
+        *shares(scores),
+        *exceptions(scores),
+    ]
+
+
+def separation(scores: list[Score]) -> list[Comparison]:
+    """Whether alpha separates, seed by seed, and by how much."""
+    seeds = range(min(len(score.fitted) for score in scores))
+    gaps = [gap([(score.carries_over, score.selected[seed].mean()) for score in scores]) for seed in seeds]
+    both = [(score.carries_over, score.selected.mean()) for score in scores]
+    answered = [(score.carries_over, score.accuracy.mean()) for score in scores]
+    return [
+        statement(
+            "alpha = 1 separates generalizing from other cells, seed by seed",
+            [value > 0 for value in gaps],
+            note="One threshold on the share of longer lengths selected parts the two classes.",
+            explanation=named("Heads that part from their prediction", scores, lambda score: score.exceptions > 0),
+        ),
+        number("gap in selection between the classes, mean over seeds", [gap(both)], "1 is the largest possible."),
+        number("gap in accuracy between the classes, mean over seeds", [gap(answered)], "Selection and dilution."),
+    ]
+
+
+def gap(cells: list[tuple[bool, float]]) -> float:
+    """The least share among predicted cells less the largest among the others; NaN where a class is empty."""
+    yes, no = ([float(share) for predicted, share in cells if predicted is side] for side in (True, False))
+    return min(yes) - max(no) if yes and no else float("nan")
+
+
+def shares(scores: list[Score]) -> list[Comparison]:
+    """The confusion matrix over heads, and the same by length."""
+    lines = []
+    for predicted, wanted in ((True, "alpha = 1"), (False, "alpha < 1")):
+        heads = np.concatenate([s.generalizes for s in scores if s.carries_over is predicted] or [np.zeros(0)])
+        note = f"{int(heads.sum())} of {len(heads)} heads select their target at every longer length."
+        lines.append(number(f"{wanted}: share of heads that generalize", [heads.mean() if len(heads) else np.nan], note))
+    agree = np.concatenate([(score.selected == score.predicted).ravel() for score in scores])
+    fitted = [score for score in scores if score.prediction.won is not None]
+    return [
+        *lines,
+        number(
+            "share of (head, longer length) pairs on which prediction and head agree",
+            [agree.mean()],
+            f"{int(agree.sum())} of {len(agree)}.",
+        ),
+        number(
+            "share of training lengths selected where a kernel realizes them",
+            [np.concatenate([score.fitted for score in fitted]).mean() if fitted else np.nan],
+            "Whether training has found what exists.",
+        ),
+    ]
+
+
+def exceptions(scores: list[Score]) -> list[Comparison]:
+    """One line a cell in which some head parts from the prediction, whatever the side."""
+    return [
+        number(
+            f"exception: {score.name}, share of heads that generalize",
+            [score.generalizes.mean()],
+            f"alpha = {score.alpha:.2f}.",
+        )
+        for score in scores
+        if score.exceptions
+    ]
+
+
+def named(what: str, scores: list[Score], chosen) -> str:
+    """A sentence that names cells; empty if there are none."""
+    names = [f"{score.name} (alpha {score.alpha:.2f})" for score in scores if chosen(score)]
+    return f"{what}: {', '.join(names)}." if names else ""
+
+
+ITEM = Item(
+    "separation",
+    "alpha against 175 trained heads",
+    __doc__,
+    lambda: series_of(ENCODINGS, TASKS, SEEDS),
+    compare,
+    lambda results: grid_figure(scores_of(results)),
+    CAPTION,
+)
+LARGER = Item(
+    "separation-64",
+    "The same with 64 tokens and d = 128",
+    __doc__,
+    lambda: series_of(ENCODINGS, TASKS, SEEDS, width=128, vocabulary=64),
+    compare,
+    lambda results: grid_figure(scores_of(results)),
+    CAPTION,
+)
