@@ -20,8 +20,8 @@ from farfield.encodings.alibi import Alibi
 from farfield.encodings.clipped import Clipped
 from farfield.encodings.cope import Cope
 from farfield.encodings.fire import Fire, progress
-from farfield.encodings.key_only import KeyOnly
 from farfield.encodings.kerple import KerpleLog, KerplePower
+from farfield.encodings.key_only import KeyOnly
 from farfield.encodings.learned import Learned
 from farfield.encodings.none import NoEncoding
 from farfield.encodings.rope import frequencies

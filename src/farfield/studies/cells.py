@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import json
 import math
@@ -50,8 +49,6 @@ MOST_LOGITS = 2**26
 MOST_WEIGHTS = 2**29
 LONGEST_TEST = 2**24
 MOST_SNAPSHOTS = 1000
-# Beyond this a positional task's targets are computed, not tabulated.
-LONGEST_TABLE = 4096
 # A test that does not stream holds whole rows of attention, and all of them where every row is supervised.
 LONGEST_TEST_AT_ONCE = 4096
 
@@ -204,14 +201,6 @@ class Cell:
         )
 
     @property
-    def task_as_data(self) -> Task:
-        """The task as compiled programs take it: its targets as a table, where they are few enough."""
-        reach = max(self.longest, *self.lengths)
-        if isinstance(self.task, Positional) and reach <= LONGEST_TABLE:
-            return _tabulated(self.task, reach)
-        return self.task
-
-    @property
     def knobs(self) -> Knobs:
         """What the compiled programs of a resolved cell take as data."""
         assert self.test_positions is not None
@@ -220,7 +209,7 @@ class Cell:
             Knobs(
                 seed=jnp.uint32(self.seed),
                 encoding=self.encoding,
-                task=self.task_as_data,
+                task=self.task,
                 normalizer=self.normalizer,
                 positions=self.positions,
                 test_positions=self.test_positions,
@@ -254,11 +243,6 @@ class Cell:
         """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
         content = json.dumps({"data_version": DATA_VERSION, **self.config()}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-@functools.lru_cache(maxsize=1024)
-def _tabulated(task: Positional, reach: int) -> Positional:
-    return task.tabulated(reach)
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:

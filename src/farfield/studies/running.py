@@ -8,13 +8,13 @@ is filled up by repeating a cell), so a result never depends on what it was trai
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -28,6 +28,7 @@ from farfield.evaluation import EvaluationShape
 from farfield.studies.cells import PARTS, Cell
 from farfield.studies.results import CellResult
 from farfield.studies.store import Store
+from farfield.tasks import Positional, Task
 
 # Counted at tracing, so that a test can assert one compilation a shape.
 TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
@@ -40,6 +41,8 @@ Chunk = list[Lane]
 
 # Most steps that one execution of a program runs.
 STRETCH = 500
+# Longest sequences whose targets are tabulated.
+LONGEST_TABLE = 4096
 
 
 class Progress(Protocol):
@@ -161,7 +164,26 @@ def training_key(cell: Cell) -> Any:
 
 
 def _structure(cell: Cell) -> Any:
-    return jax.tree.structure([getattr(cell, part) for part in PARTS if part != "task"] + [cell.task_as_data])
+    parts = {part: getattr(cell, part) for part in PARTS}
+    return jax.tree.structure(parts | {"task": _task(cell)})
+
+
+def knobs_of(cell: Cell) -> training.Knobs:
+    """The cell's knobs as its programs take them."""
+    return replace(cell.knobs, task=jax.tree.map(jnp.asarray, _task(cell)))
+
+
+def _task(cell: Cell) -> Task:
+    """A positional task's targets as a table, where they are few, so that such tasks share a program."""
+    reach = max(cell.longest, *cell.lengths)
+    if isinstance(cell.task, Positional) and reach <= LONGEST_TABLE:
+        return _tabulated(cell.task, reach)
+    return cell.task
+
+
+@functools.lru_cache(maxsize=1024)
+def _tabulated(task: Positional, reach: int) -> Positional:
+    return task.tabulated(reach)
 
 
 def evaluation_shape(cell: Cell) -> EvaluationShape:
@@ -259,7 +281,7 @@ def _train(cells: list[Cell], missing: int, progress: Callable[[float], None]) -
     """
     steps, snapshots = cells[0].steps, cells[0].snapshots
     begin, advance = programs_of_training(cells[0])
-    knobs = _stacked([cell.knobs for cell in cells], missing)
+    knobs = _stacked([knobs_of(cell) for cell in cells], missing)
     run, draws = begin(knobs)
     kept = {0: run.parameters}
     for start, stop in itertools.pairwise(sorted({*range(0, steps, STRETCH), *snapshots, 0, steps})):
@@ -273,7 +295,7 @@ def _train(cells: list[Cell], missing: int, progress: Callable[[float], None]) -
 def _test(cells: list[Cell], parameters: Any, missing: int) -> Any:
     """The tests of one cell of every lane."""
     lengths = _stacked([jnp.array(cell.lengths, jnp.int32) for cell in cells], missing)
-    tests = program_of_tests(cells[0])(parameters, _stacked([cell.knobs for cell in cells], missing), lengths)
+    tests = program_of_tests(cells[0])(parameters, _stacked([knobs_of(cell) for cell in cells], missing), lengths)
     return jax.tree.map(np.asarray, tests)
 
 
@@ -330,8 +352,8 @@ def _compile_training(cell: Cell) -> tuple[Callable[..., Any], Callable[..., Any
         TRACES["train"] += 1
         return training.advance(shape, knobs, draws, run, start, stop)
 
-    knobs = _lanes_of(cell.knobs, cell)
-    begin = jax.jit(jax.vmap(partial(training.begin, shape)))
+    knobs = _lanes_of(knobs_of(cell), cell)
+    begin = jax.jit(jax.vmap(functools.partial(training.begin, shape)))
     run, draws = jax.eval_shape(begin, knobs)
     number = jax.ShapeDtypeStruct((), jnp.int32)
     stretch = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, None, None))).lower(knobs, draws, run, number, number)
@@ -347,7 +369,7 @@ def _compile_tests(cell: Cell) -> Any:
 
     parameters = jax.eval_shape(lambda knobs: training.initial_parameters(cell.shape, knobs), cell.knobs)
     lengths = jax.ShapeDtypeStruct((len(cell.lengths),), jnp.int32)
-    arguments = _lanes_of((parameters, cell.knobs, lengths), cell)
+    arguments = _lanes_of((parameters, knobs_of(cell), lengths), cell)
     return jax.jit(test).lower(*arguments).compile(compiler_options())
 
 

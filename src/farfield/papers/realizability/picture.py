@@ -30,23 +30,23 @@ def grid_figure(scores: list[Score]) -> Figure:
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         height = 0.9 + 0.27 * len(encodings)
         figure = new_figure(3.4 + 1.35 * len(tasks), height + 2.3)
-        above, below = figure.subfigures(2, 1, height_ratios=(height, 2.3))
+        above, below = figure.subfigures(2, 1, height_ratios=(height, 2.3))  # pyright: ignore[reportGeneralTypeIssues]
         panels = above.subplots(1, 3, sharey=True)
         for axes, (title, values) in zip(panels, maps, strict=True):
-            image = _heat_map(axes, values)
+            _heat_map(axes, values)
             axes.set_title(title)
             axes.set_xticks(range(len(tasks)), tasks, rotation=40, ha="right", rotation_mode="anchor")
             axes.set_yticks(range(len(encodings)), encodings)
-        above.colorbar(image, ax=panels, shrink=0.8, pad=0.01)
+        above.colorbar(panels[0].images[0], ax=panels, shrink=0.8, pad=0.01)
         _strips(below.subplots(1, 2, sharey=True), scores)
         return figure
 
 
-def _heat_map(axes: Axes, values: np.ndarray):
+def _heat_map(axes: Axes, values: np.ndarray) -> None:
     for (row, column), value in np.ndenumerate(values):
         axes.text(column, row, f"{value:.2f}".removeprefix("0") if 0 < value < 1 else f"{value:.0f}", ha="center",
                   va="center", fontsize=6.5, color="white" if value < 0.5 else "black")  # fmt: skip
-    return axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
 
 
 def _strips(panels: np.ndarray, scores: list[Score]) -> None:

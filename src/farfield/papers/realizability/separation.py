@@ -4,7 +4,7 @@
 7 encodings x 5 tasks x 5 seeds x 15 test lengths = 2,625 measurements of trained models. The abstract does not say
 which; here they are rope, t5 and shaw (relative), key-only, learned and sinusoidal (absolute) and none (absent), on
 offset:1 and offset:3 (fixed offsets), position:3 (a fixed position), fraction:2 and root (growing offsets n - n // 2
-and isqrt(n)), trained on lengths 4 to 16 and tested at 8 to 64. ``separation-64`` repeats it with 64 tokens and d = 128.
+and isqrt(n)), trained on lengths 4 to 16 and tested at 8 to 64. ``separation-64`` has 64 tokens and d = 128.
 
 * A head *generalizes* if the target has the largest attention, alone, at every one of the twelve lengths beyond 16.
 * The prediction is that it does exactly where alpha_64 = 1. alpha is 0 where no kernel is right on the trained rows.
@@ -81,7 +81,8 @@ def shares(scores: list[Score]) -> list[Comparison]:
     for predicted, wanted in ((True, "alpha = 1"), (False, "alpha < 1")):
         heads = np.concatenate([s.generalizes for s in scores if s.carries_over is predicted] or [np.zeros(0)])
         note = f"{int(heads.sum())} of {len(heads)} heads select their target at every longer length."
-        lines.append(number(f"{wanted}: share of heads that generalize", [heads.mean() if len(heads) else np.nan], note))
+        share = heads.mean() if len(heads) else np.nan
+        lines.append(number(f"{wanted}: share of heads that generalize", [share], note))
     agree = np.concatenate([(score.selected == score.predicted).ravel() for score in scores])
     fitted = [score for score in scores if score.prediction.won is not None]
     return [

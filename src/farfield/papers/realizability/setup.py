@@ -98,7 +98,7 @@ class Score:
     @property
     def generalizes(self) -> Bool[np.ndarray, " seed"]:
         """Whether each trained head selects its target at every deep test length."""
-        return self.selected.all(axis=1)
+        return np.all(self.selected, axis=1)
 
     @property
     def exceptions(self) -> int:
@@ -139,7 +139,8 @@ def predicted(encoding: Encoding, task: Task, width: int) -> Prediction:
 
 def number(name: str, values: Sequence[float] | np.ndarray, note: str = "") -> Comparison:
     """A measured number that the abstract does not print."""
-    return Comparison(name, None, 0.01, [float(value) for value in values], 0, incomparable=f"{NO_PRINT} {note}".strip())
+    why = f"{NO_PRINT} {note}".strip()
+    return Comparison(name, None, 0.01, [float(value) for value in values], 0, incomparable=why)
 
 
 def statement(name: str, holds: Iterable[Any], note: str = "", explanation: str = "") -> Comparison:

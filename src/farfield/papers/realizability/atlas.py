@@ -1,0 +1,44 @@
+"""Beyond the abstract: every encoding on every positional task of the atlas, 10 seeds a cell.
+
+``farfield reproduce realizability --only atlas``. The regime of the separation, with every encoding that has a feature
+map (at its default settings) on nine tasks. Predictions of KERPLE and FIRE hold their functions' shape or knots where
+they start, and training may move them; what parts from its prediction is listed cell by cell.
+"""
+
+from __future__ import annotations
+
+from farfield.papers.base import Item, Results, Series
+from farfield.papers.realizability.picture import grid_figure
+from farfield.papers.realizability.separation import CAPTION, exceptions, separation, shares
+from farfield.papers.realizability.setup import number, scores_of, series_of
+from farfield.papers.verdicts import Comparison
+from farfield.realizability.atlas import ATLAS_TASKS, atlas_encodings
+
+SEEDS = 10
+
+
+def series() -> Series:
+    return series_of(atlas_encodings(), ATLAS_TASKS, SEEDS)
+
+
+def compare(results: Results) -> list[Comparison]:
+    scores = scores_of(results)
+    heads = sum(map(len, results.values()))
+    return [
+        number("cells: encodings x tasks", [len(scores)], f"{heads} trained heads."),
+        *separation(scores),
+        *shares(scores),
+        *exceptions(scores),
+    ]
+
+
+ITEM = Item(
+    "atlas",
+    "Every encoding on every positional task",
+    __doc__,
+    series,
+    compare,
+    lambda results: grid_figure(scores_of(results)),
+    CAPTION,
+    long=True,
+)
