@@ -11,8 +11,9 @@ from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.models.transformer import Transformer
 from farfield.papers import PAPERS
-from farfield.papers.base import BUDGETS, Effort, Item
+from farfield.papers.base import Effort, Item
 from farfield.papers.implicit_bias import figure6
+from farfield.papers.implicit_bias.budgets import BUDGETS
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, SWEEP_SEEDS
 from farfield.papers.implicit_bias.table5 import shape_of
 from farfield.papers.reproduce import plan, reproduce, select_items, write_files

@@ -15,11 +15,13 @@ from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
 from farfield.encodings.rotary import rotate_pairs
 from farfield.papers import PAPERS
-from farfield.papers.base import BUDGETS, Item
+from farfield.papers.base import Item
 from farfield.papers.implicit_bias import table2, table5, theory
+from farfield.papers.implicit_bias.budgets import BUDGETS
 from farfield.papers.implicit_bias.theory import carrier, dilution, equivariance, pinning
-from farfield.papers.implicit_bias.theory.lines import double_precision, statement
+from farfield.papers.implicit_bias.theory.lines import double_precision
 from farfield.papers.reproduce import plan, reproduce
+from farfield.papers.verdicts import statement
 from farfield.probes.carrier import profile, rotate
 from farfield.probes.kernel import kernel
 from farfield.probes.phases import phases

@@ -17,7 +17,7 @@ def reproduce(
         list[str] | None, typer.Option(help="Items to run, for example table1; may be repeated or comma-separated.")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="standard (transformer shortened), full, quick (fewer seeds) or smoke (no verdicts).")
+        str, typer.Option(help="standard (long items shortened), full, quick (fewer seeds) or smoke (no verdicts).")
     ] = "standard",
     out: Annotated[
         str | None,
@@ -31,6 +31,8 @@ def reproduce(
     Examples:
 
         farfield reproduce implicit-bias
+
+        farfield reproduce realizability --only separation
 
         farfield reproduce implicit-bias --only table1 --only figure1 --budget quick
 

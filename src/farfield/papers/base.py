@@ -76,39 +76,17 @@ class Budget:
         return self.long_unjudged if item.long else self.unjudged
 
 
-SMOKE = Effort(most_seeds=1, steps=40, sequences=128)
-SHORTER = 1000
-BUDGETS = {
-    budget.name: budget
-    for budget in (
-        Budget(
-            "standard",
-            "The paper's steps and sequences for every one-layer head, 8 or 16 seeds a setting, the paper's own among "
-            f"them; the transformer is trained for {SHORTER:,} of its 8,000 steps with one seed and not judged.",
-            long_effort=Effort(most_seeds=1, steps=SHORTER),
-            long_unjudged=f"Trained for {SHORTER:,} of the paper's 8,000 steps, one seed: --budget full trains all.",
-        ),
-        Budget(
-            "full", "The paper's steps and sequences for everything, 8 or 16 seeds a setting, 2 of the transformer."
-        ),
-        Budget(
-            "quick",
-            "4 seeds a setting, fewer than most of the paper: wide intervals. The transformer is trained for 300 steps "
-            "and not judged.",
-            effort=Effort(most_seeds=4),
-            long_effort=Effort(most_seeds=1, steps=300),
-            long_unjudged="Trained for 300 of the paper's 8,000 steps, one seed: --budget full trains all.",
-        ),
-        Budget(
-            "smoke",
-            "One seed, 40 steps and 128 sequences: shows that everything runs, gives no verdicts.",
-            effort=SMOKE,
-            long_effort=SMOKE,
-            unjudged="The smoke budget gives no verdicts.",
-            long_unjudged="The smoke budget gives no verdicts.",
-        ),
-    )
-}
+# Whatever the paper: shows that everything runs.
+SMOKE_EFFORT = Effort(most_seeds=1, steps=40, sequences=128)
+NO_VERDICTS = "The smoke budget gives no verdicts."
+SMOKE = Budget(
+    "smoke",
+    "One seed, 40 steps and 128 sequences: shows that everything runs, gives no verdicts.",
+    effort=SMOKE_EFFORT,
+    long_effort=SMOKE_EFFORT,
+    unjudged=NO_VERDICTS,
+    long_unjudged=NO_VERDICTS,
+)
 
 
 @dataclass(frozen=True)
@@ -146,6 +124,7 @@ class Paper:
         name: as given on the command line.
         source: where it is published.
         claim: what it says, in two sentences for someone who has not read it, and the words that its tables use.
+        budgets: by name, ``standard``, ``full``, ``quick`` and ``smoke``.
     """
 
     name: str
@@ -153,3 +132,4 @@ class Paper:
     source: str
     claim: str
     items: tuple[Item, ...]
+    budgets: Mapping[str, Budget]

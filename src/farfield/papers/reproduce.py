@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from farfield.errors import FarfieldError, unknown, unwritable
-from farfield.papers.base import BUDGETS, Budget, Item, Paper
+from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.report.drawing import save
 from farfield.studies.cells import Cell
@@ -64,8 +64,8 @@ class Reproduction:
         held = f"; {theorems['reproduced']} of {checked} checks of theorems hold" if checked else ""
         beside = counts["not-comparable"] + theorems["not-comparable"]
         return (
-            f"{counts['reproduced']} of {judged} published numbers reproduced, {counts['differs']} differ{held}; "
-            f"{beside} further lines have no printed number to compare with."
+            f"{counts['reproduced']} of {judged} published numbers and claims reproduced, "
+            f"{counts['differs']} differ{held}; {beside} further lines have no printed number to compare with."
         )
 
     def command(self) -> str:
@@ -126,9 +126,9 @@ def reproduce(
     Raises:
         FarfieldError: for an unknown name, or a folder that cannot be written.
     """
-    if budget not in BUDGETS:
-        raise unknown("budget", budget, BUDGETS)
-    spend = BUDGETS[budget]
+    if budget not in paper.budgets:
+        raise unknown("budget", budget, paper.budgets)
+    spend = paper.budgets[budget]
     items = select_items(paper, only)
     folder = Path(out)
     store = Store(folder / "cells")

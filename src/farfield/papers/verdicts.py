@@ -170,3 +170,8 @@ def _basis(comparison: Comparison, values: np.ndarray) -> str:
         basis += f", sd {values.std(ddof=1):.2g}"
     basis += f"; the paper's {comparison.published_n}"
     return basis + (", and one seed says little" if comparison.published_n == 1 else "")
+
+
+def statement(name: str, holds: Sequence[bool] | np.ndarray, *, share: float = 1.0, note: str = "") -> Comparison:
+    """A theorem's line: the share of cases in which it holds, which has to be ``share``."""
+    return Comparison(name, share, 0.0, [float(np.mean(holds))], 0, note=note)

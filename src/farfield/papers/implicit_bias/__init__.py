@@ -5,6 +5,7 @@ The published numbers are data, ``published.json``; each table or figure is one 
 
 from farfield.papers.base import Paper
 from farfield.papers.implicit_bias import (
+    budgets,
     figure1,
     figure2,
     figure3,
@@ -50,4 +51,5 @@ PAPER = Paper(
         table8.ITEM,
         theory.ITEM,
     ),
+    budgets=budgets.BUDGETS,
 )

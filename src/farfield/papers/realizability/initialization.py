@@ -28,8 +28,8 @@ from matplotlib.figure import Figure
 from farfield.models.head import Head
 from farfield.models.positional import PositionalHead
 from farfield.papers.base import Item, Results, Series
-from farfield.papers.realizability.setup import LENGTHS, SHORTEST, TRAINED, number, score, series_of, statement
-from farfield.papers.verdicts import Comparison
+from farfield.papers.realizability.setup import LENGTHS, SHORTEST, TRAINED, by_seed, number, score, series_of
+from farfield.papers.verdicts import Comparison, statement
 from farfield.realizability import Prediction, solve
 from farfield.report.drawing import STYLE, curve, legend, mark_training, panels
 from farfield.studies.cells import Cell
@@ -65,7 +65,7 @@ def compare(results: Results) -> list[Comparison]:
     for level, drawn, task in PAIRS:
         kept, jumped = (score(name, results[name]) for name in (f"{level} on {task}", f"{drawn} on {task}"))
         lines += [
-            statement(f"{kept.name}, from zero: every head selects every length", kept.generalizes),
+            by_seed(f"{kept.name}, from zero: every head selects every length", kept.generalizes),
             statement(
                 f"{jumped.name}, the same from N(0, 1): some head loses a length", [not jumped.generalizes.all()]
             ),

@@ -25,10 +25,10 @@ from farfield.papers.realizability.setup import (
     SEEDS,
     TASKS,
     Score,
+    by_seed,
     number,
     scores_of,
     series_of,
-    statement,
 )
 from farfield.papers.verdicts import Comparison
 
@@ -58,7 +58,7 @@ def separation(scores: list[Score]) -> list[Comparison]:
     both = [(score.carries_over, score.selected.mean()) for score in scores]
     answered = [(score.carries_over, score.accuracy.mean()) for score in scores]
     return [
-        statement(
+        by_seed(
             "alpha = 1 separates generalizing from other cells, seed by seed",
             [value > 0 for value in gaps],
             note="One threshold on the share of longer lengths selected parts the two classes.",

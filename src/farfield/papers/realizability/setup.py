@@ -143,7 +143,7 @@ def number(name: str, values: Sequence[float] | np.ndarray, note: str = "") -> C
     return Comparison(name, None, 0.01, [float(value) for value in values], 0, incomparable=why)
 
 
-def statement(name: str, holds: Iterable[Any], note: str = "", explanation: str = "") -> Comparison:
-    """A claim without a number, judged case by case: it has to hold in all of them."""
+def by_seed(name: str, holds: Iterable[Any], note: str = "", explanation: str = "") -> Comparison:
+    """A claim without a number, judged seed by seed: it has to hold in all of them."""
     values = [float(value) for value in holds]
     return Comparison(name, 1.0, 0.0, values, len(values), note=note, explanation=explanation)

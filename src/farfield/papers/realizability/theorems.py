@@ -18,9 +18,8 @@ from farfield.papers.realizability.setup import (
     predicted,
     score,
     series_of,
-    statement,
 )
-from farfield.papers.verdicts import Comparison
+from farfield.papers.verdicts import Comparison, statement
 from farfield.positions.shifted import Fixed
 from farfield.probes.dilution import margin, target_bound
 from farfield.realizability import feature_map, solve
@@ -166,7 +165,7 @@ def span() -> list[Comparison]:
     return [
         statement(
             "outside the column span is no argument: rope selects scores that it cannot form",
-            [distance > 0.5 and alpha == 1],
+            [bool(distance > 0.5 and alpha == 1)],
             note=f"Nearest kernel to the one-hot of offset {OFFSET} on {SPAN} positions: distance {distance:.2f} of 1; "
             f"alpha = {alpha:g}.",
         )

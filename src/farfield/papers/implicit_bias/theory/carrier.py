@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield.encodings.rope import Rope
-from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, measured, statement
-from farfield.papers.verdicts import Comparison
+from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, measured
+from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.carrier import profile, rotate
 from farfield.probes.phases import Phases, phases
 from farfield.studies.results import CellResult

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield.normalizers.softmax import Softmax
-from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, measured, statement
-from farfield.papers.verdicts import Comparison
+from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, measured
+from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.dilution import margin, target_bound, target_weight
 from farfield.studies.results import CellResult
 

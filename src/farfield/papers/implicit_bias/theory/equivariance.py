@@ -17,8 +17,8 @@ from farfield.encodings.t5 import T5
 from farfield.models.base import Inputs, Mechanism
 from farfield.models.head import Head
 from farfield.normalizers.softmax import Softmax
-from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, statement
-from farfield.papers.verdicts import Comparison
+from farfield.papers.implicit_bias.theory.lines import CASES, double_precision
+from farfield.papers.verdicts import Comparison, statement
 
 FARTHEST = 10**6
 LENGTH, VOCABULARY = 24, 20

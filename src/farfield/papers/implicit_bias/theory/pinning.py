@@ -16,8 +16,8 @@ from scipy import stats
 
 from farfield import training
 from farfield.models.base import Inputs
-from farfield.papers.implicit_bias.theory.lines import measured, statement
-from farfield.papers.verdicts import Comparison
+from farfield.papers.implicit_bias.theory.lines import measured
+from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.position_table import table_norms
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult
