@@ -38,6 +38,8 @@ from farfield.studies.results import CellResult
 from farfield.training import initial_parameters
 
 SEEDS, DRAWS = 20, 256
+# What moved less was not trained, but rounded otherwise.
+STILL = 1e-5
 # Encodings from zero and from N(0, 1), with a task that they carry over from zero, and learned pairs.
 PAIRS = (("t5", "t5:deviation=1", "offset:2"), ("key-only", "key-only:deviation=1", "position:3"))
 OPEN = ("learned", "offset:2")
@@ -83,6 +85,8 @@ def predictions(name: str, heads: list[CellResult]) -> list[Comparison]:
     lines = []
     own = float(np.mean([trained_scale(head) for head in heads]))
     for scale, said in ((None, "default"), (own, "the heads' own")):
+        if scale is not None and scale <= 0:
+            continue  # heads that do not lead have no scale
         found = prediction(heads[0].cell, scale)
         assert found.initial is not None and found.open is not None
         low, high = found.open.interval
@@ -113,7 +117,7 @@ def own_rise(head: CellResult) -> float:
     start = initial_parameters(head.cell.shape, head.cell.knobs)
     before, after = (of.attention.encoding["bias"] for of in (start, head.parameters))
     moved = np.ravel(np.asarray(after) - np.asarray(before))
-    moved = moved[moved != 0]
+    moved = moved[np.abs(moved) > STILL]
     return float(moved.max() / (moved.max() - np.delete(moved, moved.argmax()).mean()))
 
 

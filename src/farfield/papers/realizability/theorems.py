@@ -145,14 +145,16 @@ def sufficiency(carried: list[list[CellResult]]) -> list[Comparison]:
         bounded.append(head.target_attention[index] >= bound * (1 - ROUNDING))
         if bound > 0.5:
             answered.append(head.accuracy[index].value > 1 - ROUNDING)
-    return [
+    lines = [
         statement(
             "Theorem 1: mass measured at L = 64 is at least 1/(1 + (L-1) exp(-margin))",
             bounded,
             note="Trained heads with alpha = 1, margins of their own logits.",
         ),
-        statement("Theorem 1: where that bound exceeds 1/2 every answer is right", answered),
     ]
+    if answered:
+        lines.append(statement("Theorem 1: where that bound exceeds 1/2 every answer is right", answered))
+    return lines
 
 
 def span() -> list[Comparison]:
