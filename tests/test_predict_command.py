@@ -8,7 +8,7 @@ import pytest
 
 import farfield as ff
 from farfield.cli import main
-from farfield.realizability.atlas import atlas, carrying_over, to_csv, written
+from farfield.realizability.atlas import atlas, carrying_over, to_csv
 from farfield.report.drawing import save
 from farfield.report.predictions import atlas_figure, in_short, prediction_figure
 
@@ -82,7 +82,7 @@ def test_the_atlas_is_a_table_a_file_and_a_picture(tmp_path):
 def test_the_python_interface_is_the_same_and_neighbours_leave_the_encoding_itself_out():
     found = ff.predict("rope", "offset:3", trained=8, tested=16)
     assert found.verdict == "carries over"
-    assert written(found) == "offset:3"
+    assert found.task_name == "offset:3"
     names = carrying_over(found)
     assert {"t5", "shaw"} <= set(names)
     assert not {"rope", "none", "learned"} & set(names)
