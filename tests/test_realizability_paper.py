@@ -133,9 +133,9 @@ def test_starts_are_compared_with_predictions(monkeypatch):
 
 
 def moved(parameters):
-    """The bias of offset 2 up by 3, those of 0 and 1 down by 1."""
+    """The bias of offset 2 up, those of 0 and 1 down by a third as much."""
     bias = np.array(parameters.attention.encoding["bias"])
-    bias.reshape(-1)[:3] += (-1, -1, 3)
+    bias.reshape(-1)[:3] += (-0.25, -0.25, 0.75)
     encoding = {**parameters.attention.encoding, "bias": bias}
     return dataclasses.replace(parameters, attention=dataclasses.replace(parameters.attention, encoding=encoding))
 
