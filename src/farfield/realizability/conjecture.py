@@ -17,20 +17,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from farfield.errors import FarfieldError
 from farfield.realizability.deterministic import FAMILIES, LONGEST_TRAINED, draw
 from farfield.realizability.parting import (
-    CLEAR, EXCLUDED, LARGEST, LONGER, SHORTFALL, STEPS, Example, Ready, Result, judge, prepare,
-)  # fmt: skip
+    CLEAR,
+    EXCLUDED,
+    LARGEST,
+    SHORTFALL,
+    STEPS,
+    Example,
+    Ready,
+    Result,
+    judge,
+    prepare,
+)
 from farfield.realizability.trained import WAYS, Way, train
 
-# Cases of few features train apart from those of many.
-SIZES = (16, LARGEST)
+# Cases train with others of up to so many trained rows and features.
+SHAPES = ((8, 8), (LONGEST_TRAINED, 16), (LONGEST_TRAINED, LARGEST))
 BATCH = 64
-# Cases that part at the limit are trained a third time, so many times as long as at first, these few at once.
+# Cases whose ``limit`` parts or has not converged train again so many times as long, as the examples of the others do;
+LONGER = 10
+# those that part even then train a third time, so many times as long as at first, these few at once.
 LONGEST = 100
 FEW = 8
+TIE = "tie"
 # Of the time, what is kept for the cases to be trained again.
 KEPT = 0.15
 LONGEST_SEARCH = 86400
@@ -74,7 +87,8 @@ class Search:
         again: cases whose ``limit`` was trained longer, as it had not converged or parted.
         closest: the smallest lead of a compared row in a case whose ``limit`` agreed.
         survivors: cases whose ``limit`` parts after the longest training.
-        examples: the smallest clear case that parts, by way of training.
+        examples: the smallest clear case that parts, by way of training, and the smallest whose ``descent`` wins a row
+            that ties at the selected kernel, under ``tie``.
         interrupted: whether Ctrl-C ended it.
     """
 
@@ -87,7 +101,7 @@ class Search:
     again: int = 0
     closest: float = math.inf
     survivors: list[Example] = field(default_factory=list)
-    examples: dict[Way, Example] = field(default_factory=dict)
+    examples: dict[str, Example] = field(default_factory=dict)
     interrupted: bool = False
 
     @property
@@ -105,16 +119,26 @@ class Search:
     @property
     def conclusion(self) -> str:
         """What the numbers say, and no more."""
-        agreed, parted = self.count("limit", "agreed"), len(self.survivors)
-        compared = f"{agreed + parted} cases of a linear kernel trained by gradient descent to its limit direction"
+        parted = len(self.survivors)
+        compared = f"{self.count('limit', 'agreed') + parted} cases trained to the limit direction of gradient descent"
         if parted:
-            first = f"In {compared}, {parted} part from alpha_L even after {LONGEST} times the steps: look at them."
+            first = f"Of {compared}, {parted} still part from alpha after {LONGEST} times the steps; look at them."
         else:
-            first = f"No counterexample among {compared}, which is what theory says of them, and no proof of the rest."
-        finite = f"Stopped after {STEPS['descent']} steps it parts in {self.count('descent', 'parted')}"
-        adam = f"with Adam in {self.count('adam', 'parted')}"
-        rest = "the search says nothing of heads that factorize the kernel into W_Q and W_K, or learn from content."
-        return f"{first} {finite}, {adam}, of those trained: alpha_L is not what these two decide by; {rest}"
+            first = f"No counterexample in {compared}, where theory has none to offer; no proof for cases not tried."
+        ties = (
+            f"Of {self.rows['tied']} rows that tie at the selected kernel, which alpha counts as lost, that training "
+            f"wins {self.tied_won['limit']}."
+        )
+        stopped = f"gradient descent parts in {self._share('descent')} and Adam in {self._share('adam')}"
+        last = (
+            f"Stopped after {STEPS['descent']} steps, {stopped}. Heads that factorize the kernel into W_Q and W_K were "
+            "not tried."
+        )
+        return f"{first} {ties} {last}"
+
+    def _share(self, way: Way) -> str:
+        parted = self.count(way, "parted")
+        return f"{parted} of {parted + self.count(way, 'agreed')}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON-able object."""
@@ -157,11 +181,17 @@ def search(
         FarfieldError: for a time, seed or number out of range.
     """
     if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SEARCH:
-        raise FarfieldError(f"seconds = {seconds!r} must be a number above 0, at most {LONGEST_SEARCH}: 60 tries thousands")
+        raise FarfieldError(
+            f"seconds = {seconds!r} must be a number above 0, at most {LONGEST_SEARCH}: 60 tries thousands"
+        )
     for name, value, least, most in (("seed", seed, 0, 2**32 - 1), ("cases", cases, 1, MOST_CASES)):
         if value is not None and (not isinstance(value, int) or not least <= value <= most):
             raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
     return _Searcher(seed, time.monotonic()).run(seconds, MOST_CASES if cases is None else cases, progress)
+
+
+Shape = tuple[int, int]
+Rows = Bool[np.ndarray, " row"]
 
 
 class _Searcher:
@@ -169,10 +199,10 @@ class _Searcher:
 
     def __init__(self, seed: int, started: float) -> None:
         self.search, self.started = Search(seed), started
-        self.waiting: dict[int, list[Ready]] = {size: [] for size in SIZES}
-        self.unsettled: dict[int, list[Ready]] = {size: [] for size in SIZES}
+        self.waiting: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
+        self.unsettled: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
         self.parted: list[tuple[Ready, Result]] = []
-        self.shown: dict[Way, tuple[Ready, Result]] = {}
+        self.shown: dict[str, tuple[Ready, Way, Result, Rows]] = {}
 
     def run(self, seconds: float, cases: int, progress: Callable[[Search, float], None]) -> Search:
         try:
@@ -204,25 +234,26 @@ class _Searcher:
             tally.excluded[ready] += 1
             return
         tally.decided += 1
-        size = _bucket(ready)
-        self.waiting[size].append(ready)
-        if len(self.waiting[size]) == BATCH:
-            self.train(size)
+        shape = _shape(ready)
+        self.waiting[shape].append(ready)
+        if len(self.waiting[shape]) == BATCH:
+            self.train(shape)
 
     def finish(self) -> None:
         """Train all that waits, then what parted, and the examples, for longer."""
-        for size in SIZES:
-            self.train(size)
-        for size in SIZES:
-            self.settle(size)
+        for shape in SHAPES:
+            self.train(shape)
+        for shape in SHAPES:
+            self.settle(shape)
         self.settle_parted()
-        for way, (ready, result) in self.shown.items():
-            (kernel,) = _kernels([ready], way, LONGER * STEPS[way], 1)
-            self.search.examples[way] = Example(ready, way, result, judge(ready, way, kernel))
+        for name, (ready, way, result, rows) in sorted(self.shown.items()):
+            steps = LONGER * STEPS[way]
+            (kernel,) = _kernels([ready], way, steps, FEW)
+            self.search.examples[name] = Example(ready, way, result, rows, judge(ready, way, kernel), steps)
 
-    def train(self, size: int) -> None:
-        """Train the waiting cases of one size in every way."""
-        batch, self.waiting[size] = self.waiting[size], []
+    def train(self, shape: Shape) -> None:
+        """Train the waiting cases of one shape in every way."""
+        batch, self.waiting[shape] = self.waiting[shape], []
         if not batch:
             return
         kernels = {way: _kernels(batch, way, STEPS[way], BATCH) for way in WAYS}
@@ -233,15 +264,15 @@ class _Searcher:
                 result = judge(ready, way, kernels[way][index])
                 if way == "limit" and result.outcome != "agreed":
                     self.search.again += 1
-                    self.unsettled[size].append(ready)
+                    self.unsettled[shape].append(ready)
                     continue
                 self.record(ready, way, result)
-        if len(self.unsettled[size]) >= BATCH:
-            self.settle(size)
+        if len(self.unsettled[shape]) >= BATCH:
+            self.settle(shape)
 
-    def settle(self, size: int) -> None:
+    def settle(self, shape: Shape) -> None:
         """Train the limit of cases that parted or had not converged for longer."""
-        batch, self.unsettled[size] = self.unsettled[size], []
+        batch, self.unsettled[shape] = self.unsettled[shape], []
         for start in range(0, len(batch), BATCH):
             part = batch[start : start + BATCH]
             for ready, kernel in zip(part, _kernels(part, "limit", LONGER * STEPS["limit"], BATCH), strict=True):
@@ -260,7 +291,8 @@ class _Searcher:
                 last = judge(ready, "limit", kernel)
                 self.record(ready, "limit", last)
                 if last.outcome == "parted":
-                    self.search.survivors.append(Example(ready, "limit", first, last))
+                    steps = LONGEST * STEPS["limit"]
+                    self.search.survivors.append(Example(ready, "limit", first, last.parted, last, steps))
 
     def record(self, ready: Ready, way: Way, result: Result) -> None:
         """Count a result, and keep the case where it is the best example so far."""
@@ -268,27 +300,37 @@ class _Searcher:
         search.tallies[ready.case.family].outcomes[way][result.outcome] += 1
         if result.outcome == "not trained":
             return
-        search.tied_won[way] += int((ready.tied & ~ready.unseen & result.rows.won).sum())
+        tied = ready.tied & ~ready.unseen & result.rows.won
+        search.tied_won[way] += int(tied.sum())
         if way == "limit" and result.outcome == "agreed":
             search.closest = min(search.closest, float(np.abs(ready.leads[ready.decided]).min()))
+        if way == "descent" and tied.any():
+            self.show(TIE, ready, way, result, tied)
         if result.outcome == "parted":
             won = ready.found.won[ready.decided].all(), result.rows.won[ready.decided].all()
             search.turned[way] += int(won[0] != won[1])
-            best = self.shown.get(way)
-            if way != "limit" and (best is None or _rank(ready, result) < _rank(*best)):
-                self.shown[way] = ready, result
+            if way != "limit":
+                self.show(way, ready, way, result, result.parted)
+
+    def show(self, name: str, ready: Ready, way: Way, result: Result, rows: Rows) -> None:
+        """Keep a case as the example under ``name`` if it is the best so far."""
+        best = self.shown.get(name)
+        if best is None or _rank(ready, result, rows) < _rank(best[0], best[2], best[3]):
+            self.shown[name] = ready, way, result, rows
 
 
-def _rank(ready: Ready, result: Result) -> tuple[Any, ...]:
-    """Clear partings first, then small cases, then early ones."""
-    leads = np.minimum(np.abs(ready.leads), np.abs(ready.lead(result.kernel, result.rows)))[result.parted]
-    return bool(leads.max() < CLEAR), *ready.size, ready.case.number
+def _rank(ready: Ready, result: Result, rows: Rows) -> tuple[Any, ...]:
+    """Clear cases first, then small ones, then early ones; ties are clear by the trained kernel alone."""
+    leads = np.abs(ready.lead(result.kernel, result.rows))
+    leads = np.where(ready.tied, leads, np.minimum(leads, np.abs(ready.leads)))
+    return bool(leads[rows].max() < CLEAR), *ready.size, ready.case.number
 
 
-def _bucket(ready: Ready) -> int:
-    return next(size for size in SIZES if ready.selected.features.size <= size)
+def _shape(ready: Ready) -> Shape:
+    needed = ready.case.trained, ready.selected.features.size
+    return next(shape for shape in SHAPES if needed[0] <= shape[0] and needed[1] <= shape[1])
 
 
 def _kernels(batch: list[Ready], way: Way, steps: int, places: int) -> list[np.ndarray]:
-    size = max(map(_bucket, batch))
-    return train([ready.problem for ready in batch], way, steps, length=LONGEST_TRAINED, size=size, batch=places)
+    length, size = max(map(_shape, batch))
+    return train([ready.problem for ready in batch], way, steps, length=length, size=size, batch=places)

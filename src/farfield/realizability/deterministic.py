@@ -168,7 +168,9 @@ def _of_encoding(generator: np.random.Generator, number: int) -> Case:
     names = sorted({"key-only", *encodings})
     name = names[int(generator.integers(len(names)))]
     settings = ("", *SETTINGS.get(name, ()))
-    chosen = settings[int(generator.integers(1, len(settings)))] if len(settings) > 1 and generator.random() < 0.5 else ""
+    chosen = (
+        settings[int(generator.integers(1, len(settings)))] if len(settings) > 1 and generator.random() < 0.5 else ""
+    )
     spec = f"{name}:{chosen}" if chosen else name
     widths = [width for width in WIDTHS if name != "sinusoidal" or width <= WIDEST_PRODUCT]
     width = widths[int(generator.integers(len(widths)))]

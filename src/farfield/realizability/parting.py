@@ -28,9 +28,7 @@ from farfield.realizability.trained import Problem, Way, slots_of
 
 Outcome = Literal["agreed", "parted", "not trained"]
 
-STEPS: dict[Way, int] = {"limit": 2000, "descent": 4000, "adam": 4000}
-# Cases that part are trained again so many times as long: all of ``limit``, the shown ones of the others.
-LONGER = 10
+STEPS: dict[Way, int] = {"limit": 2000, "descent": 3000, "adam": 3000}
 # Most features of a case.
 LARGEST = 64
 # ``limit`` has converged where its margin falls short of the largest one by no more than this share of it.
@@ -88,7 +86,7 @@ class Ready:
     def lead(self, kernel: Float[np.ndarray, " feature"], rows: Rows) -> Float[np.ndarray, " row"]:
         """Margins in units of the kernel's norm and the row's reach, -1 to 1.
 
-        Another kernel whose direction is nearer than |lead| (the distance of unit vectors) decides the row the same way.
+        A kernel whose direction is nearer than |lead| (the distance of unit vectors) decides the row the same way.
         """
         return rows.margin / (float(np.linalg.norm(kernel)) * self.reach)
 
@@ -188,61 +186,70 @@ def _least_mass(ready: Ready, margins: Float[np.ndarray, " constraint"]) -> floa
 
 @dataclass(frozen=True)
 class Example:
-    """A case that parts, with what became of it in longer training.
+    """A case some of whose deep rows a trained kernel decides otherwise.
 
     Attributes:
         ready, way, result: the case and its training.
-        longer: the same trained ``LONGER`` times as long.
+        rows: the deep rows meant.
+        longer, steps: what more steps of the same training make of them, and how many those are.
     """
 
     ready: Ready
     way: Way
     result: Result
+    rows: Bool[np.ndarray, " row"]
     longer: Result
+    steps: int
 
     @property
     def survives(self) -> bool:
-        """Whether rows part after the longer training too."""
-        return bool(self.longer.parted.any())
+        """Whether after the longer training some of the rows are decided as they were."""
+        return bool((self.longer.rows.won == self.result.rows.won)[self.rows].any())
 
     def to_json(self) -> dict[str, Any]:
-        """The whole case: features and targets of trained rows and parted ones, kernels, and what each selects."""
+        """The whole case: features and targets of trained rows and of the rows meant, kernels, what each selects."""
         ready = self.ready
-        case, features = ready.case, ready.selected.features
+        case, features, grid = ready.case, ready.selected.features, ready.selected.grid
         return {
             "way": self.way,
             "number": case.number,
             "family": case.family,
             "phi": case.phi,
+            "reads": features.reads,
             "rule": case.rule,
             "trained": case.trained,
             "tested": case.tested,
             "alpha": float(ready.found.won.mean()),
             "alpha_trained": float(self.result.rows.won.mean()),
             "steps": STEPS[self.way],
-            "still_parts_after": {str(LONGER * STEPS[self.way]): self.survives},
+            "longer_steps": self.steps,
+            "survives": self.survives,
             "margin": self.result.margin,
+            "longer_margin": self.longer.margin,
             "selected_kernel": ready.selected.kernel.tolist(),
             "trained_kernel": self.result.kernel.tolist(),
-            "trained_rows": [_row(features, ready.selected.grid, row) for row in range(len(ready.selected.grid))],
-            "parted_rows": [
-                _row(features, ready.deep, int(row))
-                | {
-                    "selected_wins": bool(ready.found.won[row]),
-                    "trained_wins": bool(self.result.rows.won[row]),
-                    "selected_lead": float(ready.leads[row]),
-                    "trained_lead": float(ready.lead(self.result.kernel, self.result.rows)[row]),
-                }
-                for row in np.flatnonzero(self.result.parted)
-            ],
+            "trained_rows": [_row(features, grid, row) for row in range(len(grid))],
+            "deep_rows": [self._deep_row(int(row)) for row in np.flatnonzero(self.rows)],
         }
+
+    def _deep_row(self, row: int) -> dict[str, Any]:
+        ready, trained = self.ready, self.result
+        found = _row(ready.selected.features, ready.deep, row)
+        for name, kernel, rows in (
+            ("selected", ready.selected.kernel, ready.found),
+            ("trained", trained.kernel, trained.rows),
+            ("longer", self.longer.kernel, self.longer.rows),
+        ):
+            rival, won = int(rows.rival[row]), bool(rows.won[row])
+            found[f"{name}_wins"] = won
+            found[f"{name}_rival"] = rival
+            found[f"{name}_lead"] = float(ready.lead(kernel, rows)[row])
+        return found
 
 
 def _row(features: FeatureMap, of: Grid, row: int) -> dict[str, Any]:
+    """A row's number, its target, and Phi of each of its keys."""
     n = int(of.rows[row])
-    places = np.arange(n + 1)
     here = np.full(n + 1, row)
-    vectors = features.features(of.at(here, of.rows[here]), of.at(here, places))
+    vectors = features.features(of.at(here, of.rows[here]), of.at(here, np.arange(n + 1)))
     return {"n": n, "target": int(of.targets[row]), "phi": vectors.tolist()}
-
-

@@ -106,7 +106,7 @@ def _train(matrix: Any, present: Bool[Any, "slot case"], steps: Any, *, way: Way
 
 
 def _gradient(start: _Start, row: np.ndarray, kernel: Any) -> tuple[Any, Any]:
-    """Minus the gradient of the summed loss, in units of e**shift, and its weight: sums over constraints of q_i d_i, q_i.
+    """Minus the gradient of the summed loss, sum q_i d_i in units of e**shift; then the q_i, and the shift.
 
     q_i = e**-m_i / (1 + the sum of these over its row), with m_i = <w, d_i>; ``shift`` is the largest -m_i.
     """
