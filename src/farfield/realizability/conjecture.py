@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
@@ -44,8 +44,8 @@ LONGER = 10
 LONGEST = 100
 FEW = 8
 TIE = "tie"
-# Of the time, what is kept for the cases to be trained again.
-KEPT = 0.15
+# What is kept of the time for the cases to be trained again: this share, and no more than these seconds.
+KEPT, MOST_KEPT = 0.2, 8.0
 LONGEST_SEARCH = 86400
 MOST_CASES = 2**31 - 1
 
@@ -88,7 +88,8 @@ class Search:
         closest: the smallest lead of a compared row in a case whose ``limit`` agreed.
         survivors: cases whose ``limit`` parts after the longest training.
         examples: the smallest clear case that parts, by way of training, and the smallest whose ``descent`` wins a row
-            that ties at the selected kernel, under ``tie``.
+            that ties at the selected kernel, under ``tie``; of those, one that stands in longer training if there is.
+        standing: how many of the smallest clear cases stand in longer training, of how many, by the same names.
         interrupted: whether Ctrl-C ended it.
     """
 
@@ -102,6 +103,7 @@ class Search:
     closest: float = math.inf
     survivors: list[Example] = field(default_factory=list)
     examples: dict[str, Example] = field(default_factory=dict)
+    standing: dict[str, tuple[int, int]] = field(default_factory=dict)
     interrupted: bool = False
 
     @property
@@ -157,6 +159,7 @@ class Search:
             "steps": dict(STEPS),
             "limit_shortfall": SHORTFALL,
             "survivors": [example.to_json() for example in self.survivors],
+            "examples_standing": {name: list(counts) for name, counts in self.standing.items()},
             "examples": {way: example.to_json() for way, example in self.examples.items()},
             "conclusion": self.conclusion,
         }
@@ -202,12 +205,12 @@ class _Searcher:
         self.waiting: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
         self.unsettled: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
         self.parted: list[tuple[Ready, Result]] = []
-        self.shown: dict[str, tuple[Ready, Way, Result, Rows]] = {}
+        self.shown: dict[str, list[_Shown]] = {}
 
     def run(self, seconds: float, cases: int, progress: Callable[[Search, float], None]) -> Search:
         try:
             number = 0
-            while number < cases and (number < BATCH or self.elapsed < (1 - KEPT) * seconds):
+            while number < cases and (number < BATCH or self.elapsed < seconds - min(KEPT * seconds, MOST_KEPT)):
                 self.add(number)
                 number += 1
                 if number % BATCH == 0:
@@ -246,10 +249,22 @@ class _Searcher:
         for shape in SHAPES:
             self.settle(shape)
         self.settle_parted()
-        for name, (ready, way, result, rows) in sorted(self.shown.items()):
-            steps = LONGER * STEPS[way]
-            (kernel,) = _kernels([ready], way, steps, FEW)
-            self.search.examples[name] = Example(ready, way, result, rows, judge(ready, way, kernel), steps)
+        for name in sorted(self.shown):
+            self.illustrate(name)
+
+    def illustrate(self, name: str) -> None:
+        """Train the best examples under a name for longer, and choose one."""
+        shown = self.shown[name]
+        way = shown[0].way
+        steps = LONGER * STEPS[way]
+        kernels = _kernels([one.ready for one in shown], way, steps, FEW)
+        longer = [judge(one.ready, way, kernel) for one, kernel in zip(shown, kernels, strict=True)]
+        examples = [
+            Example(one.ready, way, one.result, one.rows, last, steps) for one, last in zip(shown, longer, strict=True)
+        ]
+        standing = [example for example in examples if example.survives]
+        self.search.examples[name] = (standing or examples)[0]
+        self.search.standing[name] = len(standing), len(examples)
 
     def train(self, shape: Shape) -> None:
         """Train the waiting cases of one shape in every way."""
@@ -313,17 +328,24 @@ class _Searcher:
                 self.show(way, ready, way, result, result.parted)
 
     def show(self, name: str, ready: Ready, way: Way, result: Result, rows: Rows) -> None:
-        """Keep a case as the example under ``name`` if it is the best so far."""
-        best = self.shown.get(name)
-        if best is None or _rank(ready, result, rows) < _rank(best[0], best[2], best[3]):
-            self.shown[name] = ready, way, result, rows
+        """Keep a case among the best examples under ``name`` if it is one of them."""
+        best = [*self.shown.get(name, []), _Shown(ready, way, result, rows)]
+        self.shown[name] = sorted(best, key=_Shown.rank)[:FEW]
 
 
-def _rank(ready: Ready, result: Result, rows: Rows) -> tuple[Any, ...]:
-    """Clear cases first, then small ones, then early ones; ties are clear by the trained kernel alone."""
-    leads = np.abs(ready.lead(result.kernel, result.rows))
-    leads = np.where(ready.tied, leads, np.minimum(leads, np.abs(ready.leads)))
-    return bool(leads[rows].max() < CLEAR), *ready.size, ready.case.number
+class _Shown(NamedTuple):
+    """A case that may become an example: the deep rows meant are those that its training decides otherwise."""
+
+    ready: Ready
+    way: Way
+    result: Result
+    rows: Rows
+
+    def rank(self) -> tuple[Any, ...]:
+        """Clear cases first, then small ones, then early ones; ties are clear by the trained kernel alone."""
+        leads = np.abs(self.ready.lead(self.result.kernel, self.result.rows))
+        leads = np.where(self.ready.tied, leads, np.minimum(leads, np.abs(self.ready.leads)))
+        return bool(leads[self.rows].max() < CLEAR), *self.ready.size, self.ready.case.number
 
 
 def _shape(ready: Ready) -> Shape:

@@ -48,6 +48,8 @@ def conjecture_tables(found: Search) -> Iterable[Table | str]:
     for name in (TIE, "descent", "adam"):
         if name in found.examples:
             yield from _example(TITLES[name], found.examples[name])
+            standing, tried = found.standing[name]
+            yield f"  Of the {tried} smallest such cases, {standing} stand in the longer training."
     yield found.conclusion
 
 
