@@ -148,6 +148,8 @@ def test_what_decides_nothing_is_excluded_with_its_reason():
     nothing = case(Pairs(lambda query, key: np.zeros((*query.shape, 2)), 2), [0] * 8, 4)
     pairs = case(OneHot(lambda query, key: query * 100 + key), [0] * 8, 4)
     many = case(OneHot(lambda query, key: query * 100 + key, np.arange(1200)), [0] * 8, 4)
+    late = case(by_offset(np.eye(8)), [-1] * 4 + [0] * 4, 4)
+    assert parting.prepare(late) == parting.EXCLUDED.untaught
     assert parting.prepare(nothing) == parting.EXCLUDED.unrealizable
     assert parting.prepare(pairs) == parting.EXCLUDED.unseen
     assert parting.prepare(many) == parting.EXCLUDED.large
@@ -185,7 +187,11 @@ def test_a_planted_counterexample_is_found(small, monkeypatch):
     found = conjecture.search(seed=2, cases=7, seconds=60)
     assert 0 < len(found.survivors) == found.count("limit", "parted")
     assert f"{len(found.survivors)} still part" in found.conclusion
-    example = found.survivors[0].to_json()
+    shown = found.survivors[0]
+    margins = shown.ready.problem.matrix @ shown.flattest
+    assert margins.min() >= 1 - 1e-9
+    assert np.abs(shown.flattest).max() <= np.abs(shown.ready.selected.kernel).max() + 1e-9
+    example = shown.to_json()
     assert example["survives"] and example["deep_rows"][0]["selected_wins"] != example["deep_rows"][0]["trained_wins"]
 
 

@@ -13,11 +13,13 @@ What a case does not decide is left out, counted by reason:
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.optimize import linprog
 
 from farfield.realizability.deterministic import Case
 from farfield.realizability.features import FeatureMap, OneHot
@@ -45,7 +47,9 @@ class Excluded(NamedTuple):
     """Why cases were left out before any training."""
 
     refused: str = "refused by the encoding"
+    untaught: str = "no trained row has a target"
     unrealizable: str = "not realizable on the trained rows"
+    unknown: str = "no kernel found for the trained rows, nor a proof that there is none"
     large: str = f"more than {LARGEST} features"
     tied: str = "every deep row ties at the selected kernel"
     unseen: str = "every deep row has an unseen key"
@@ -103,9 +107,12 @@ class Ready:
 
 def prepare(case: Case) -> Ready | str:
     """The selected kernel and the rows it decides, or why there are none."""
-    selected = select(case.features, case.trained_grid)
+    trained = case.trained_grid
+    if not trained.rows.any():
+        return EXCLUDED.untaught
+    selected = select(case.features, trained)
     if not selected.realizes:
-        return EXCLUDED.unrealizable
+        return EXCLUDED.unrealizable if selected.solution.ruled_out else EXCLUDED.unknown
     features, deep = selected.features, case.deep
     if features.size > LARGEST:
         return EXCLUDED.large
@@ -206,6 +213,21 @@ class Example:
         """Whether after the longer training some of the rows are decided as they were."""
         return bool((self.longer.rows.won == self.result.rows.won)[self.rows].any())
 
+    @functools.cached_property
+    def flattest(self) -> Float[np.ndarray, " feature"]:
+        """A kernel with unit margins whose largest coordinate is as small as it can be: Adam's limit, eps aside."""
+        matrix = self.ready.problem.matrix
+        size = matrix.shape[1]
+        eye, one = np.eye(size), np.ones((size, 1))
+        bounds = np.block([[-matrix, np.zeros((len(matrix), 1))], [eye, -one], [-eye, -one]])
+        solved = linprog(
+            np.append(np.zeros(size), 1.0),
+            A_ub=bounds,
+            b_ub=np.append(-np.ones(len(matrix)), np.zeros(2 * size)),
+            bounds=(None, None),
+        )
+        return solved.x[:size]
+
     def to_json(self) -> dict[str, Any]:
         """The whole case: features and targets of trained rows and of the rows meant, kernels, what each selects."""
         ready = self.ready
@@ -228,6 +250,7 @@ class Example:
             "longer_margin": self.longer.margin,
             "selected_kernel": ready.selected.kernel.tolist(),
             "trained_kernel": self.result.kernel.tolist(),
+            "flattest_kernel": self.flattest.tolist(),
             "trained_rows": [_row(features, grid, row) for row in range(len(grid))],
             "deep_rows": [self._deep_row(int(row)) for row in np.flatnonzero(self.rows)],
         }
@@ -239,6 +262,7 @@ class Example:
             ("selected", ready.selected.kernel, ready.found),
             ("trained", trained.kernel, trained.rows),
             ("longer", self.longer.kernel, self.longer.rows),
+            ("flattest", self.flattest, rows_of(ready.selected.features, self.flattest, ready.deep)),
         ):
             rival, won = int(rows.rival[row]), bool(rows.won[row])
             found[f"{name}_wins"] = won

@@ -105,6 +105,12 @@ def _example(title: str, example: Example) -> Iterable[str]:
         yield escape(f"  Deep n = {row['n']}, target {row['target']}: {_deep(row, by_offset)}.")
     if len(case["deep_rows"]) > MOST_ROWS:
         yield f"  {len(case['deep_rows']) - MOST_ROWS} more such rows, in --json."
+    if case["way"] == "adam":
+        alike = sum(row["flattest_wins"] == row["trained_wins"] for row in case["deep_rows"])
+        yield escape(
+            f"  The kernel of the largest margin by coordinate, {_vector(case['flattest_kernel'])}, decides {alike} of "
+            f"these {len(case['deep_rows'])} rows as Adam does."
+        )
     after = f"after {case['longer_steps']} steps ({case['longer_margin']:.4f} of the largest margin)"
     yield f"  It stands {after}." if case["survives"] else f"  It is gone {after}: time, not the limit."
 
