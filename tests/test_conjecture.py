@@ -11,6 +11,7 @@ import pytest
 import farfield as ff
 from farfield.cli import main
 from farfield.realizability import conjecture, deterministic, parting
+from farfield.realizability.encodings import feature_map, named
 from farfield.realizability.features import OneHot, OneNumber, Pairs
 from farfield.realizability.grid import Grid
 from farfield.realizability.trained import ADAM_EPS, ADAM_RATE, WAYS, train
@@ -142,6 +143,33 @@ def test_a_tie_at_the_selected_kernel_is_decided_by_training():
     assert kernel[1] == pytest.approx(math.log(2) / 2, rel=1e-3)
     result = parting.judge(one, "descent", kernel)
     assert result.outcome == "agreed" and result.rows.won.all() and one.found.won.sum() == 1
+
+
+def test_one_plane_of_rope_ties_where_its_head_is_right():
+    """Offset 1 to length 8 with d = 2: the active rivals are 2 and 7, so offset 2 + 7 - 1 mirrors offset 1."""
+    features = feature_map(named("rope", 8, 16), 2)
+    one = parting.prepare(case(features, [-1, *range(15)], 8))
+    assert one.tied.tolist() == [True] * 6 + [False] * 2
+    assert not one.found.won.any()
+    for way in ("limit", "descent", "adam"):
+        result = parting.judge(one, way, trained_kernels([one], way, 4000)[0])
+        assert result.rows.won[:6].all(), way
+
+
+@pytest.mark.slow
+def test_trained_heads_win_the_rows_that_one_plane_of_rope_ties():
+    predicted = ff.predict("rope", "offset:1", width=2, trained=8, tested=14)
+    assert (predicted.alpha, predicted.open.interval[1]) == (0.0, 1.0)
+    heads = ff.train(
+        "rope",
+        "offset:1",
+        model="positional:width=2",
+        lengths=(2, 8),
+        test=[9, 12, 14, 16],
+        seeds=4,
+        learning_rate=0.01,
+    )
+    assert [heads.selected[length].mean for length in (9, 12, 14, 16)] == [1, 1, 1, 0]
 
 
 def test_what_decides_nothing_is_excluded_with_its_reason():

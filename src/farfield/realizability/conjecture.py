@@ -124,12 +124,15 @@ class Search:
         parted = len(self.survivors)
         compared = f"{self.count('limit', 'agreed') + parted} cases trained to the limit direction of gradient descent"
         if parted:
-            first = f"Of {compared}, {parted} still part from alpha after {LONGEST} times the steps; look at them."
+            first = f"Of {compared}, {parted} still part from alpha after {LONGEST} times the steps: look at them."
         else:
-            first = f"No counterexample in {compared}, where theory has none to offer; no proof for cases not tried."
+            first = (
+                f"No counterexample on rows with a strict winner at the selected kernel, in {compared}, which theory "
+                "says is the selected kernel's; that proves nothing of cases not tried."
+            )
         ties = (
-            f"Of {self.rows['tied']} rows that tie at the selected kernel, which alpha counts as lost, that training "
-            f"wins {self.tied_won['limit']}."
+            f"Rows that tie there are another matter: alpha counts {self.rows['tied']} of them as lost, and that "
+            f"training wins {self.tied_won['limit']}."
         )
         stopped = f"gradient descent parts in {self._share('descent')} and Adam in {self._share('adam')}"
         last = (

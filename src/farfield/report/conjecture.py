@@ -21,6 +21,7 @@ TITLES = {
     "adam": "The smallest clear case that Adam decides otherwise",
 }
 MOST_ROWS = 4
+NO_LEAD = 1e-9
 
 
 def conjecture_tables(found: Search) -> Iterable[Table | str]:
@@ -112,7 +113,7 @@ def _example(title: str, example: Example) -> Iterable[str]:
             f"these {len(case['deep_rows'])} rows as Adam does."
         )
     after = f"after {case['longer_steps']} steps ({case['longer_margin']:.4f} of the largest margin)"
-    yield f"  It stands {after}." if case["survives"] else f"  It is gone {after}: time, not the limit."
+    yield f"  It stands {after}." if case["survives"] else f"  It is gone {after}."
 
 
 def _deep(row: dict[str, Any], by_offset: bool) -> str:
@@ -120,7 +121,9 @@ def _deep(row: dict[str, Any], by_offset: bool) -> str:
     for name in ("selected", "trained"):
         key = row[f"{name}_rival"]
         vector = "" if by_offset else f" {_vector(row['phi'][key])}"
-        parts.append(f"{name} leads key {key}{vector} by {row[f'{name}_lead']:+.3f}")
+        lead = row[f"{name}_lead"]
+        tie = abs(lead) < NO_LEAD
+        parts.append(f"{name} ties with key {key}{vector}" if tie else f"{name} leads key {key}{vector} by {lead:+.3f}")
     own = "" if by_offset else f"Phi {_vector(row['phi'][row['target']])}; "
     return own + ", ".join(parts)
 
