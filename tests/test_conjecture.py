@@ -230,6 +230,9 @@ def test_refused_cases_are_counted_and_ctrl_c_keeps_what_was_tried(small, monkey
     def stop(so_far, elapsed):
         raise KeyboardInterrupt
 
+    found = conjecture.search(cases=100, progress=stop)
+    assert (found.interrupted, found.tried) == (True, FEW)
+    assert found.unfinished == found.decided > 0 and "not trained to the end" in found.conclusion
     monkeypatch.setattr(conjecture, "draw", refuse)
     found = conjecture.search(cases=100, progress=stop)
     assert (found.interrupted, found.tried, found.decided) == (True, FEW, 0)

@@ -125,6 +125,8 @@ class Search:
         compared = f"{self.count('limit', 'agreed') + parted} cases trained to the limit direction of gradient descent"
         if parted:
             first = f"Of {compared}, {parted} still part from alpha after {LONGEST} times the steps: look at them."
+        elif not self.count("limit", "agreed"):
+            first = "No case was trained to its limit, so nothing is found either way."
         else:
             first = (
                 f"No counterexample on rows with a strict winner at the selected kernel, in {compared}, which theory "
@@ -139,7 +141,13 @@ class Search:
             f"Stopped after {STEPS['descent']} steps, {stopped}. Heads that factorize the kernel into W_Q and W_K were "
             "not tried."
         )
-        return f"{first} {ties} {last}"
+        left = f" {self.unfinished} decided cases were not trained to the end." if self.unfinished else ""
+        return f"{first} {ties} {last}{left}"
+
+    @property
+    def unfinished(self) -> int:
+        """Decided cases whose ``limit`` has no outcome, as where Ctrl-C came before."""
+        return self.decided - sum(sum(tally.outcomes["limit"].values()) for tally in self.tallies.values())
 
     def _share(self, way: Way) -> str:
         parted = self.count(way, "parted")
@@ -158,6 +166,7 @@ class Search:
             "tied_rows_won_by_training": {way: self.tied_won[way] for way in WAYS},
             "parted_in_whether_all_rows_are_won": {way: self.turned[way] for way in WAYS},
             "limit_trained_again": self.again,
+            "unfinished": self.unfinished,
             "closest_lead": None if math.isinf(self.closest) else self.closest,
             "steps": dict(STEPS),
             "limit_shortfall": SHORTFALL,

@@ -26,7 +26,7 @@ NO_LEAD = 1e-9
 
 def conjecture_tables(found: Search) -> Iterable[Table | str]:
     """Counts by family and way of training, what was left out, examples in full, and a conclusion."""
-    stopped = ", stopped by Ctrl-C: what had not trained by then is in no column" if found.interrupted else ""
+    stopped = ", stopped by Ctrl-C" if found.interrupted else ""
     yield f"{found.tried} deterministic cases in {found.seconds:.0f} s, seed {found.seed}{stopped}."
     yield _counts(found)
     yield (
