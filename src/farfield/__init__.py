@@ -12,6 +12,7 @@ from farfield.api import TrainResult, train
 from farfield.errors import FarfieldError
 from farfield.kernels import kernel
 from farfield.realizability import solve as predict
+from farfield.realizability.conjecture import search as conjecture
 from farfield.showing import show
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ __all__ = [
     "FarfieldError",
     "TrainResult",
     "__version__",
+    "conjecture",
     "encodings",
     "kernel",
     "models",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from farfield.cli.conjecture import conjecture
 from farfield.cli.kernel import kernel
 from farfield.cli.listing import list_names
 from farfield.cli.predict import predict
@@ -103,4 +104,5 @@ app.command()(reproduce)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(show)
 app.command()(kernel)
 app.command()(predict)
+app.command()(conjecture)
 app.command("list")(list_names)
