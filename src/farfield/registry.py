@@ -11,6 +11,7 @@ Encodings and tasks are frozen dataclasses registered under a name. A registered
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,7 +79,7 @@ class Registry(Generic[T]):
     def get(self, name: str, **settings: Any) -> T:
         """Build the entry ``name``; a setting that it lacks, or of the wrong kind, is an error."""
         cls = self[name]
-        types = get_type_hints(cls)
+        types = _types_of(cls)
         fields = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
         values = {}
         for key, value in settings.items():
@@ -137,6 +138,12 @@ class Registry(Generic[T]):
         """Rebuild an entry from :meth:`config`'s result."""
         settings = dict(config)
         return self.get(settings.pop("name"), **settings)
+
+
+@functools.cache
+def _types_of(cls: type) -> dict[str, Any]:
+    """Types of a class's fields; finding them out is most of the cost of building an entry."""
+    return get_type_hints(cls)
 
 
 def _convert(where: str, value: Any, to: Any) -> Any:
