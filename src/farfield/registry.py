@@ -115,6 +115,21 @@ class Registry(Generic[T]):
             settings[key] = value.strip()
         return self.get(name, **settings)
 
+    def text(self, entry: T) -> str:
+        """An entry in one line, what has its default left out; :meth:`parse` is the inverse.
+
+        >>> from farfield.encodings import encodings
+        >>> encodings.text(encodings.parse("rope:10000,layout=interleaved"))
+        'rope:layout=interleaved'
+        """
+        parts = []
+        for index, field in enumerate(dataclasses.fields(entry)):  # pyright: ignore[reportArgumentType]
+            value = getattr(entry, field.name)
+            if value != field.default:
+                bare = index == 0 and field.default is dataclasses.MISSING
+                parts.append(("" if bare else f"{field.name}=") + _written(value))
+        return self.name_of(entry) + (":" + ",".join(parts) if parts else "")
+
     def normalized(self, entry: T) -> T:
         """The same entry with every number of its declared kind, so that 10000 and 10000.0 are one setting."""
         return self.from_config(self.config(entry))
@@ -138,6 +153,14 @@ class Registry(Generic[T]):
         """Rebuild an entry from :meth:`config`'s result."""
         settings = dict(config)
         return self.get(settings.pop("name"), **settings)
+
+
+def _written(value: Any) -> str:
+    """A setting as :func:`_convert` reads it back."""
+    if isinstance(value, tuple):
+        return ";".join(map(_written, value))
+    short = f"{value:g}" if isinstance(value, float) else ""
+    return short if short and float(short) == value else str(value)
 
 
 @functools.cache

@@ -284,7 +284,7 @@ def _numbers(cell: Cell) -> dict[str, Any]:
     return numbers | _seeds(cell.seed, cell.data_seed, cell.evaluation_seed)
 
 
-def _seeds(model: Any, data: Any, evaluation: Any) -> dict[str, int | None]:
+def _seeds(model: Any, data: Any, evaluation: Any) -> dict[str, Any]:
     """The three seeds in one spelling: those that are the first are None."""
     seed = checked_number("seed", model)
     given = {"data_seed": data, "evaluation_seed": evaluation}
