@@ -104,7 +104,8 @@ def section_of(place: Place) -> str:
     """The section that the last key of a place stands in, as the file heads it; empty at the top."""
     if len(place) > 1 and place[0] == "cell":
         return "[[cell]]"
-    return f"[{'.'.join(map(str, place[:-1]))}]" if len(place) > 1 else ""
+    keys = [str(key) if str(key).isprintable() else repr(key) for key in place[:-1]]
+    return f"[{'.'.join(keys)}]" if keys else ""
 
 
 def unknown_key(place: Place) -> str:

@@ -68,6 +68,12 @@ def _name(value: Any) -> str:
     return value
 
 
+def _budget_name(value: Any) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise FarfieldError(f"[budget.{shown(value)}]: name a budget with letters, digits, dots and dashes")
+    return value
+
+
 def _sentence(value: Any) -> str:
     text = " ".join(value.split()) if isinstance(value, str) else ""
     if not 0 < len(text) <= LONGEST_TEXT or not text.isprintable():
@@ -139,7 +145,9 @@ class Study(Section):
     cell: Annotated[tuple[Settings, ...], BeforeValidator(_sections)] = Field(
         default=(), description="Cells one by one."
     )
-    budget: dict[str, Tier] = Field(default={}, description="Other settings and seeds, by name.")
+    budget: dict[Annotated[str, Checked(_budget_name, str, {"type": "string"})], Tier] = Field(
+        default={}, description="Other settings and seeds, by name."
+    )
     _points: dict[str | None, tuple[Point, ...]] = pydantic.PrivateAttr(default_factory=dict)
 
     def __init__(self, /, **settings: Any) -> None:

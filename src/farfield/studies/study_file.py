@@ -15,6 +15,13 @@ from farfield.studies.toml_lines import lines_of
 
 # Bytes; a study of a hundred thousand listed cells has fewer.
 LARGEST_FILE = 16 * 2**20
+# What the reader's own words mean for a study.
+HINTS = {
+    "overwrite": "something is set twice",
+    "twice": "something is set twice",
+    "already": "something is set twice",
+    "digits": "a number is too long",
+}
 PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)")
 
 
@@ -70,7 +77,8 @@ def _table(path: str | Path, text: str) -> dict[str, Any]:
         found = PLACE.search(str(reason))
         line = f":{found[1]}" if found else ""
         said = PLACE.sub(f" at column {found[2]}" if found else "", str(reason))
-        raise FarfieldError(f"{path}{line}: not TOML: {said[:200]} (text stands in quotes, lists in [ ])") from None
+        hint = next((hint for words, hint in HINTS.items() if words in said), "text stands in quotes, lists in [ ]")
+        raise FarfieldError(f"{path}{line}: not TOML: {said[:200]} ({hint})") from None
     if not table:
         raise FarfieldError(f"{path} is empty: `farfield study new` writes an example")
     return table

@@ -1,0 +1,442 @@
+"""Study files: what they mean, what they refuse and in which words, and what a plan says of them."""
+
+import dataclasses
+import itertools
+import json
+
+import jax
+import pytest
+
+import farfield as ff
+from farfield import training
+from farfield.cli import main
+from farfield.encodings import encodings
+from farfield.encodings.rope import Rope
+from farfield.studies import plan as planning
+from farfield.studies import running
+from farfield.studies.cells import Cell, Seeds
+from farfield.studies.running import chunks
+from farfield.studies.settings import SETTINGS
+from farfield.studies.study_file import example, schema
+from farfield.tasks import tasks
+from farfield.tasks.offset import FixedOffset
+
+HEAD = 'name = "a"\nquestion = "Why?"\nseeds = 2\n'
+SMALL = HEAD + '[common]\ntask = "offset:2"\n[grid]\nencoding = ["rope", "learned"]\n'
+PLAIN = {"name": "a", "question": "Why?", "seeds": 2, "common": {"task": "offset:2"}, "grid": {"encoding": ["rope"]}}
+
+
+@pytest.fixture
+def refused(tmp_path, capsys):
+    """Reads a file by `study plan` and returns what it complains of, without the folder's name."""
+
+    def read(content: str | bytes, *options: str) -> list[str]:
+        path = tmp_path / "study.toml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "plan", str(path), "--seconds", "0", *options])
+        said = capsys.readouterr()
+        assert ended.value.code == 2, said.out
+        assert said.out == ""
+        lines = said.err.splitlines()
+        assert all(line.startswith("farfield: error: ") for line in lines)
+        return [line.removeprefix("farfield: error: ").replace(f"{tmp_path}/", "") for line in lines]
+
+    return read
+
+
+def read(tmp_path, text: str) -> ff.Study:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return ff.load_study(path)
+
+
+def test_a_grid_is_every_combination_and_seeds_move_fastest(tmp_path):
+    study = read(tmp_path, SMALL.replace("[grid]", "[grid]\nsteps = [10, 20]"))
+    assert study.axes == ("encoding", "steps")
+    found = [(encodings.name_of(cell.encoding), cell.steps, cell.seed) for cell in study.cells()]
+    assert found == list(itertools.product(["rope", "learned"], [10, 20], [0, 1]))
+    assert all(cell == cell.resolved() for cell in study.cells())
+    assert [point.label for point in study.points()][1] == "encoding = rope, steps = 20"
+
+
+def test_zip_and_listed_cells_go_side_by_side_and_multiply_with_the_grid():
+    study = ff.Study(
+        **PLAIN | {"seeds": [7], "common": {}},
+        zip={"task": ["offset:1", "offset:2"], "batch": [8, 16]},
+        cell=[{"steps": 10, "weight_decay": 0.0}, {"steps": 20, "weight_decay": 0.5}],
+    )
+    found = [(cell.task, cell.batch, cell.steps, cell.weight_decay) for cell in study.cells()]
+    assert found == [
+        (FixedOffset(1), 8, 10, 0.0),
+        (FixedOffset(1), 8, 20, 0.5),
+        (FixedOffset(2), 16, 10, 0.0),
+        (FixedOffset(2), 16, 20, 0.5),
+    ]
+    assert {cell.seed for cell in study.cells()} == {7}
+
+
+def test_every_setting_reaches_the_cell_and_what_is_left_out_has_its_default():
+    given = {
+        "encoding": "rope:500",
+        "task": "offset:1",
+        "model": "head:32",
+        "normalizer": "ssmax",
+        "positions": "random-start:64",
+        "test_positions": "fixed:3",
+        "lengths": "4:12",
+        "test": [20, 8],
+        "vocabulary": 9,
+        "steps": 50,
+        "batch": 16,
+        "learning_rate": 0.5,
+        "weight_decay": 0.25,
+        "sequences": 77,
+        "snapshots": [0, 10],
+        "path": "dense",
+    }
+    assert set(given) == set(SETTINGS)
+    (cell,) = ff.Study(**PLAIN | {"common": given, "grid": {}, "seeds": 1}).cells()
+    plain = Cell(Rope(), FixedOffset(2)).resolved()
+    same = {name for name in cell.config() if cell.config()[name] == plain.config()[name]}
+    assert same == {"seed", "data_seed", "evaluation_seed"}
+    assert (cell.shortest, cell.longest, cell.lengths) == (4, 12, (8, 20))
+    assert ff.Study(**PLAIN | {"seeds": 1}).cells() == [plain]
+
+
+def test_the_seeds_of_weights_batches_and_tests_can_be_told_apart():
+    together = ff.Study(**PLAIN | {"seeds": [5, 3]})
+    assert [cell.seeds for cell in together.cells()] == [Seeds(5, 5, 5), Seeds(3, 3, 3)]
+    apart = ff.Study(**PLAIN | {"seeds": {"model": 2, "data": [9], "evaluation": [0, 4]}})
+    assert [cell.seeds for cell in apart.cells()] == [Seeds(0, 9, 0), Seeds(0, 9, 4), Seeds(1, 9, 0), Seeds(1, 9, 4)]
+    assert all(cell == cell.resolved() for cell in apart.cells())
+    assert len({cell.identity for cell in apart.cells()}) == 4
+
+
+def test_a_budget_takes_the_place_of_settings_and_seeds_it_names():
+    study = ff.Study(**PLAIN, budget={"quick": {"seeds": 1, "steps": 5}, "sure": {"seeds": {"data": 3}}})
+    (quick,) = study.cells("quick")
+    assert (quick.steps, quick.seed) == (5, 0)
+    assert {cell.steps for cell in study.cells()} == {4000}
+    assert len(study.cells("sure")) == 8 * 3
+    with pytest.raises(ff.FarfieldError, match=r"unknown budget 'quik': did you mean 'quick'\?"):
+        study.cells("quik")
+
+
+def test_python_and_file_say_the_same_and_a_study_survives_being_written(tmp_path):
+    study = read(tmp_path, example())
+    again = ff.Study(**json.loads(json.dumps(study.to_json())))
+    assert again == study
+    assert [cell.identity for cell in again.cells("full")] == [cell.identity for cell in study.cells("full")]
+    made = ff.Study(**PLAIN | {"common": {"task": FixedOffset(2)}, "grid": {"encoding": [Rope()]}})
+    assert made.cells() == ff.Study(**PLAIN).cells()
+
+
+@pytest.mark.parametrize("kind", [encodings, tasks], ids=["encodings", "tasks"])
+def test_an_entry_written_in_one_line_is_read_as_the_same_entry(kind):
+    for name in kind:
+        required = [f for f in dataclasses.fields(kind[name]) if f.default is dataclasses.MISSING]
+        entry = kind.parse(f"{name}:{','.join(f'{field.name}=3' for field in required)}")
+        floats = {f.name: 0.1 + 0.2 for f in dataclasses.fields(entry) if isinstance(getattr(entry, f.name), float)}
+        for made in (entry, dataclasses.replace(entry, **floats)):
+            assert kind.parse(kind.text(made)) == made
+    assert kind.text(kind.parse("rope:500000" if kind is encodings else "offset:3")) in ("rope:base=500000", "offset:3")
+
+
+REFUSED = {
+    "unknown key at the top": (
+        SMALL.replace("seeds", "sedes"),
+        ["study.toml:3: unknown key 'sedes': did you mean 'seeds'?"],
+    ),
+    "unknown key in a section": (
+        SMALL.replace("task =", "taks ="),
+        ["study.toml:5: unknown key 'taks' in [common]: did you mean 'task'?"],
+    ),
+    "unknown section": (
+        SMALL.replace("[common]", "[comon]"),
+        ["study.toml:4: unknown key 'comon': did you mean 'common'?"],
+    ),
+    "right key in no section": (
+        SMALL.replace("seeds = 2", "seeds = 2\nsteps = 3"),
+        ["study.toml:4: unknown key 'steps': it belongs in [common], or with a list of values in [grid] to vary it"],
+    ),
+    "top key in a section": (
+        SMALL + 'probes = ["accuracy"]',
+        ["study.toml:8: unknown key 'probes' in [grid]: it belongs at the top"],
+    ),
+    "another's name": (
+        SMALL.replace("[grid]", "lr = 1\n[grid]"),
+        ["study.toml:6: unknown key 'lr' in [common]: did you mean 'learning_rate'?"],
+    ),
+    "seed among settings": (
+        SMALL.replace("[grid]", "evaluation = 1\n[grid]"),
+        ["study.toml:6: unknown key 'evaluation' in [common]: it belongs in [seeds]"],
+    ),
+    "unknown key in a budget": (
+        SMALL + "[budget.quick]\nstep = 3",
+        ["study.toml:9: unknown key 'step' in [budget.quick]: did you mean 'steps'?"],
+    ),
+    "unknown key in a cell": (
+        SMALL + "[[cell]]\nsteps = 1\n[[cell]]\nstep = 3",
+        ["study.toml:11: unknown key 'step' in [[cell]]: did you mean 'steps'?"],
+    ),
+    "unknown key in seeds": (
+        SMALL.replace("seeds = 2\n", "") + "[seeds]\nmodels = 3",
+        ["study.toml:8: unknown key 'models' in [seeds]: did you mean 'model'?"],
+    ),
+    "no question": (SMALL.replace('question = "Why?"\n', ""), ["study.toml: question is missing: say in a sentence"]),
+    "odd name": (SMALL.replace('"a"', '"../a"'), ["study.toml:1: name = '../a' must be letters, digits"]),
+    "odd question": (SMALL.replace("Why?", "\\u001b[2J"), ["study.toml:2: question = '\\x1b[2J' must be a sentence"]),
+    "seeds of no kind": (SMALL.replace("= 2", "= 2.5"), ["study.toml:3: seeds = 2.5 must be a number of seeds"]),
+    "no seeds": (SMALL.replace("= 2", "= []"), ["study.toml:3: seeds [] must name at least one seed"]),
+    "seeds twice": (
+        SMALL.replace("= 2", "= [1, 1]"),
+        ["study.toml:3: seeds [1, 1] must name at least one seed, and none twice"],
+    ),
+    "unknown probe": (
+        SMALL.replace("seeds = 2", 'probes = ["acuracy"]'),
+        ["study.toml:3: unknown probe 'acuracy': did you mean 'accuracy'?"],
+    ),
+    "text for a number": (
+        SMALL.replace("[grid]", 'steps = "500"\n[grid]'),
+        ["study.toml:6: steps = '500' must be a whole number"],
+    ),
+    "truth for a number": (
+        SMALL.replace("[grid]", "steps = true\n[grid]"),
+        ["study.toml:6: steps = true must be a whole number"],
+    ),
+    "number out of range": (
+        SMALL.replace("[grid]", "steps = 0\n[grid]"),
+        ["study.toml:6: steps = 0 must be a whole number from 1"],
+    ),
+    "number for a name": (SMALL.replace('"offset:2"', "2"), ["study.toml:5: task = 2 must be a name in quotes"]),
+    "one value for an axis": (
+        SMALL + "steps = 5",
+        ["study.toml:8: steps = 5 must be a list of values: write steps = [...]"],
+    ),
+    "list for one value": (
+        SMALL.replace('"offset:2"', '["offset:2"]'),
+        ["study.toml:5: task = ['offset:2'] must be a name in quotes"],
+    ),
+    "wrong value in a list over lines": (
+        SMALL.replace('["rope", "learned"]', '[\n  "rope", # one\n\n  "ropee",\n]'),
+        ["study.toml:10: unknown encoding 'ropee': did you mean 'rope'?"],
+    ),
+    "wrong setting of a part": (
+        SMALL.replace('"learned"', '"rope:bas=3"'),
+        ["study.toml:7: unknown setting of encoding 'rope' 'bas': did you mean 'base'?"],
+    ),
+    "training lengths": (
+        SMALL.replace("[grid]", "lengths = '16:8'\n[grid]"),
+        ["study.toml:6: lengths = '16:8': the shortest must come first, as in '8:16'"],
+    ),
+    "no training lengths": (
+        SMALL.replace("[grid]", "lengths = 16\n[grid]"),
+        ["study.toml:6: lengths = 16: write the training"],
+    ),
+    "test lengths": (
+        SMALL.replace("[grid]", "test = 16\n[grid]"),
+        ["study.toml:6: test = 16 must be a list of whole numbers"],
+    ),
+    "a path": (
+        SMALL.replace("[grid]", "path = 'dens'\n[grid]"),
+        ["study.toml:6: unknown path 'dens': did you mean 'dense'?"],
+    ),
+    "empty axis": (
+        SMALL + "steps = []",
+        ["study.toml:8: steps = [] has no values: name at least one, or leave it out"],
+    ),
+    "value twice": (SMALL + "steps = [\n1,\n2,\n1]", ["study.toml:11: steps = 1 is listed twice in [grid]"]),
+    "value twice in two spellings": (
+        SMALL.replace('"learned"', '"rope:base=1e4"'),
+        ["study.toml:7: encoding = rope is listed twice in [grid]"],
+    ),
+    "the same once resolved": (
+        SMALL.replace('"rope"', '"learned:49"').replace("[common]", "[common]\ntest = [48]"),
+        ["study.toml: the same cell as that with encoding = learned:rows=49, once defaults are filled in"],
+    ),
+    "uneven zip": (
+        SMALL + "[zip]\nsteps = [1, 2]\nbatch = [1]",
+        ["study.toml:8: lists in [zip] go along side by side and must be of one length: steps has 2, batch has 1"],
+    ),
+    "zip twice": (SMALL + "[zip]\nsteps = [1, 1]", ["study.toml:9: [zip] has steps = 1 twice"]),
+    "cell twice": (
+        SMALL + "[[cell]]\nsteps = 1\n[[cell]]\nsteps = 1",
+        ["study.toml:10: [[cell]] with steps = 1 is listed twice"],
+    ),
+    "uneven cells": (
+        SMALL + "[[cell]]\nsteps = 1\n[[cell]]\nsteps = 2\nbatch = 3",
+        ["study.toml:10: [[cell]] number 1 sets no batch, number 2 does: name the same ones in each"],
+    ),
+    "an axis that stays": (
+        SMALL.replace("[grid]", "encoding = 'rope'\n[grid]"),
+        ["study.toml:8: encoding is set in [common] and [grid]: keep one of them"],
+    ),
+    "an axis in a budget": (
+        SMALL + "[budget.quick]\nencoding = 'rope'",
+        ["study.toml:9: encoding is an axis of the study: a budget can only change what all cells share"],
+    ),
+    "no task": (
+        SMALL.replace('task = "offset:2"', ""),
+        ["study.toml: task is set nowhere: write task = 'offset:2' in [common]"],
+    ),
+    "section for a value": (
+        SMALL + "[question]",
+        ["study.toml:8: not TOML: Cannot overwrite a value at column 10 (something is set twice)"],
+    ),
+    "value for a section": (HEAD + "common = 3", ["study.toml:4: [common] = 3 must be a section of its own"]),
+    "value for a budget": (
+        SMALL + "[budget]\nquick = 3",
+        ["study.toml:9: [budget.quick] = 3 must be a section of its own"],
+    ),
+    "value for cells": (
+        HEAD + "cell = 3",
+        ["study.toml:4: cell = 3 must be a list of cells: write each under [[cell]]"],
+    ),
+    "too many combinations": (
+        SMALL + f"steps = {[*range(1, 401)]}\nbatch = {[*range(1, 401)]}",
+        ["study.toml: 320000 combinations of axis values are more than 100000: leave out values, or split the study"],
+    ),
+    "too many cells": (
+        SMALL.replace("= 2", "= 1000") + f"steps = {[*range(1, 601)]}",
+        ["study.toml:3: 1200 combinations with 1000 seeds are 1200000 cells, more than 1000000"],
+    ),
+    "not TOML": (SMALL + "steps = rope", ["study.toml:8: not TOML: Invalid value at column 9"]),
+    "key twice": (
+        SMALL + "encoding = []",
+        ["study.toml: not TOML: Cannot overwrite a value (at end of document) (something is set twice)"],
+    ),
+    "deep": (SMALL + "steps = " + "[" * 50_000, ["study.toml: lists or tables are nested too deeply to be a study"]),
+    "a number of thousands of digits": (
+        SMALL + "steps = [" + "9" * 5000 + "]",
+        ["study.toml: not TOML: Exceeds the limit"],
+    ),
+    "not UTF-8": (
+        b'name = "a"\nquestion = "\xff"\n',
+        ["study.toml:2: not text in UTF-8: save the file in that encoding"],
+    ),
+    "empty": ("", ["study.toml is empty: `farfield study new` writes an example"]),
+    "comments alone": ("# nothing\n", ["study.toml is empty"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_mistake_is_refused_in_plain_words_with_its_line(case, refused):
+    content, expected = REFUSED[case]
+    found = refused(content)
+    assert len(found) == len(expected)
+    for line, start in zip(found, expected, strict=True):
+        assert line.startswith(start)
+
+
+def test_several_mistakes_come_in_one_go_in_the_order_of_the_file_ten_at_most(refused):
+    found = refused(SMALL.replace('"rope"', '"rop"') + "step = [0]\nbatch = [0, 'x']\n")
+    assert [line.split(": ")[0] for line in found] == [f"study.toml:{line}" for line in (7, 8, 9, 9)]
+    many = refused(SMALL + f"batch = {[-1] * 12}\n")
+    assert len(many) == 11
+    assert many[-1] == "and 2 more problems"
+
+
+def test_cells_that_cannot_run_are_refused_together_with_their_axis_values(refused):
+    found = refused(
+        SMALL.replace('"offset:2"', '"offset:8"').replace("[grid]", "[grid]\nmodel = ['head', 'head:heads=3']")
+    )
+    assert len(found) == 2
+    assert "offset:8 reaches outside sequences of length 8" in found[0]
+    assert found[0].endswith("(encoding = rope, model = head; encoding = learned, model = head)")
+    assert "does not divide into 3 heads" in found[1]
+    snapshots = SMALL.replace("[grid]", "snapshots = [0, 200]\n[grid]") + "[budget.quick]\nsteps = 100"
+    (line,) = refused(snapshots)
+    assert line.startswith(
+        "study.toml:9: with --budget quick: snapshots [0, 200] must be numbers of steps from 0 to 100"
+    )
+    assert "(encoding = rope; encoding = learned)" in line
+
+
+def test_a_folder_or_nothing_in_place_of_a_file_is_refused(tmp_path, capsys):
+    for path, reason in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "none.toml", "No such file"),
+        ("", "must name a study"),
+    ):
+        with pytest.raises(ff.FarfieldError, match=reason):
+            ff.load_study(path)
+
+
+def test_the_schema_knows_every_key_and_every_name():
+    content = json.loads(json.dumps(schema()))
+    assert set(content["properties"]) == set(ff.Study.model_fields)
+    common = content["$defs"]["Settings"]
+    assert set(common["properties"]) == set(SETTINGS)
+    assert common["additionalProperties"] is False
+    assert set(encodings) <= set(common["properties"]["encoding"]["anyOf"][0]["enum"])
+    assert content["$defs"]["Axes"]["properties"]["steps"]["items"]["minimum"] == 1
+    assert content["required"] == ["name", "question"]
+
+
+def test_new_writes_the_example_once_and_plan_reads_it(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "new", str(path)])
+    assert (ended.value.code, path.read_text()) == (0, example())
+    path.write_text("changed")
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "new", str(path)])
+    assert (ended.value.code, path.read_text()) == (2, "changed")
+    assert "is there already" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["study", "new", str(path), "--force"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "plan", str(path), "--seconds", "0", "--json"])
+    content = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 0
+    assert (content["configurations"], content["cells"], content["missing"]) == (4, 12, 12)
+    assert content["axes"] == {"encoding": ["rope", "learned"], "task": ["offset:1", "offset:3"]}
+    assert content["estimate"] is None
+
+
+def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path):
+    study = ff.Study(
+        **PLAIN | {"seeds": 3, "grid": {"encoding": ["rope", "rope:500", "learned"], "test": [[16], [16, 20]]}}
+    )
+    cells = study.cells()
+    for cell in cells[:4]:
+        (tmp_path / f"{cell.identity}.parquet").touch()
+    found = planning.plan(study, out=tmp_path, seconds=0)
+    assert (found.cells, found.held) == (18, 4)
+    assert sum(program.cells for program in found.programs) == 14
+    assert (len(found.programs), found.test_programs) == (3, 4)  # a learned table's rows follow the longest test
+    assert found.chunks == len(chunks(cells[4:]))
+    assert planning.plan(study, out=tmp_path / "none", seconds=0).held == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_estimate_grows_with_the_work_and_shrinks_with_workers(monkeypatch):
+    told = planning.Measured(compiling=2.0, compiling_tests=1.0, step=0.001, test=1e-6, memory=1000)
+    monkeypatch.setattr(planning, "measure", lambda cell: told)
+
+    def estimate(workers=1, **changes):
+        common = {"task": "offset:2", "steps": 100, **changes}
+        study = ff.Study(**PLAIN | {"seeds": 8, "common": common, "grid": {"encoding": ["rope", "learned"]}})
+        return planning.plan(study, workers=workers, seconds=1e-9).estimate
+
+    one = estimate()
+    assert (one.measured, one.compiling) == (1, 6.0)
+    assert one.training == pytest.approx(4 * 100 * 0.001)  # two chunks of four seeds an encoding
+    assert one.testing == pytest.approx(4 * 7 * 4096 * 1e-6)
+    assert one.seconds == pytest.approx(one.compiling + one.training + one.testing)
+    assert estimate(steps=300).training == pytest.approx(3 * one.training)
+    assert estimate(workers=2).seconds == pytest.approx(one.compiling + (one.training + one.testing) / 2)
+    assert estimate(workers=99).workers == 4
+
+
+def test_a_program_is_measured_by_running_it(monkeypatch):
+    monkeypatch.setattr(running, "compiler_options", lambda: {"xla_backend_optimization_level": 0})
+    monkeypatch.setattr(running, "_compiled", {})
+    cell = Cell(Rope(), FixedOffset(2), steps=5, batch=8, sequences=16, lengths=(8, 12), vocabulary=8).resolved()
+    found = planning.measure(cell)
+    assert found.compiling > found.step > 0
+    assert found.test > 0
+    weights = training.initial_parameters(cell.shape, cell.knobs)
+    assert found.memory > 4 * sum(leaf.nbytes for leaf in jax.tree.leaves(weights))
