@@ -342,7 +342,7 @@ def test_cells_that_cannot_run_are_refused_together_with_their_axis_values(refus
         SMALL.replace('"offset:2"', '"offset:8"').replace("[grid]", "[grid]\nmodel = ['head', 'head:heads=3']")
     )
     assert len(found) == 2
-    assert "offset:8 reaches outside sequences of length 8" in found[0]
+    assert found[0].startswith("study.toml:5: offset:8 reaches outside sequences of length 8")
     assert found[0].endswith("(encoding = rope, model = head; encoding = learned, model = head)")
     assert "does not divide into 3 heads" in found[1]
     snapshots = SMALL.replace("[grid]", "snapshots = [0, 200]\n[grid]") + "[budget.quick]\nsteps = 100"
@@ -351,6 +351,14 @@ def test_cells_that_cannot_run_are_refused_together_with_their_axis_values(refus
         "study.toml:9: with --budget quick: snapshots [0, 200] must be numbers of steps from 0 to 100"
     )
     assert "(encoding = rope; encoding = learned)" in line
+
+
+def test_a_cell_that_cannot_run_is_told_with_the_line_of_the_setting_at_fault(refused):
+    for section, line in (("[grid]", 8), ("[zip]", 8)):
+        (said,) = refused(HEAD + f'[common]\nencoding = "rope"\n{section}\ntask = ["offset:1",\n "offset:9"]\n')
+        assert said.startswith(f"study.toml:{line}: offset:9 reaches outside")
+    (said,) = refused(HEAD + '[common]\nencoding = "rope"\n[[cell]]\ntask = "offset:1"\n[[cell]]\ntask = "offset:9"\n')
+    assert said.startswith("study.toml:9: offset:9 reaches outside")
 
 
 def test_a_folder_or_nothing_in_place_of_a_file_is_refused(tmp_path, capsys):

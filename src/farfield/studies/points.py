@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from farfield.errors import FarfieldError
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.studies.problems import Problem
 from farfield.studies.settings import SETTINGS, text_of
+from farfield.studies.toml_lines import Place
 
 MOST_CELLS = 1_000_000
 # Fewer, since each configuration is checked whole; seeds cost nothing to check.
@@ -102,24 +104,46 @@ def size_problems(varied: Varied, seeds: int, place: tuple[str, ...] = ()) -> li
 def resolve(varied: Varied, shared: Mapping[str, Any], tier: str | None) -> tuple[tuple[Point, ...], list[Problem]]:
     """Every configuration as a resolved cell, and the problems of those that cannot run."""
     points: list[Point] = []
-    refused: dict[str, list[str]] = {}
+    refused: dict[str, list[dict[str, Any]]] = {}
     seen: dict[Cell, str] = {}
     for settings in varied.combinations():
-        point = {name: text_of(name, settings[name]) for name in varied.axes}
+        point = _in_words(varied, settings)
         try:
             cell = Cell(**_fields({**shared, **settings})).resolved()
         except FarfieldError as reason:
-            refused.setdefault(str(reason), []).append(_label(point))
+            refused.setdefault(str(reason), []).append(settings)
             continue
         if cell in seen:
             same = f"the same cell as that with {seen[cell]}, once defaults are filled in: leave one of them out"
-            refused.setdefault(same, []).append(_label(point))
+            refused.setdefault(same, []).append(settings)
         seen.setdefault(cell, _label(point))
         points.append(Point(point, cell))
-    place = () if tier is None else ("budget", tier)
-    budget = "" if tier is None else f"with --budget {tier}: "
-    problems = [Problem(place, f"{budget}{reason}{_named(labels)}") for reason, labels in refused.items()]
+    problems = []
+    for reason, found in refused.items():
+        said = reason + _named([_label(_in_words(varied, settings)) for settings in found])
+        if tier is None:
+            problems.append(Problem(_place(reason, varied, shared, found[0]), said))
+        else:
+            problems.append(Problem(("budget", tier), f"with --budget {tier}: {said}"))
     return tuple(points), problems
+
+
+def _in_words(varied: Varied, settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: text_of(name, settings[name]) for name in varied.axes}
+
+
+def _place(reason: str, varied: Varied, shared: Mapping[str, Any], settings: dict[str, Any]) -> Place:
+    """Where the setting stands that a cell's refusal begins with, by its own name or that of its entry."""
+    word = re.split(r"[^\w-]", reason, maxsplit=1)[0]
+    for name, value in {**shared, **settings}.items():
+        entry = PARTS[name].name_of(value) if name in PARTS and value is not None else None
+        if word in (name, entry):
+            for section, axes in (("grid", varied.grid), ("zip", varied.zip)):
+                if name in axes:
+                    return section, name, list(axes[name]).index(value)
+            rows = [index for index, row in enumerate(varied.cell) if row.items() <= settings.items()]
+            return ("cell", rows[0], name) if name in settings else ("common", name)
+    return ()
 
 
 def _fields(settings: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ class StudyError(ListedError):
     def located(self, path: str, lines: Mapping[Place, int]) -> ListedError:
         """The same with file and line before each message."""
         found = [(_line(problem.place, lines), problem.message) for problem in self.problems]
-        found.sort(key=lambda entry: entry[0] or 0)
+        found.sort(key=lambda entry: entry[0] or math.inf)
         return ListedError(_few([f"{path}:{line}: {said}" if line else f"{path}: {said}" for line, said in found]))
 
 

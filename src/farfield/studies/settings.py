@@ -98,7 +98,8 @@ def _part(name: str) -> Checked:
 
 def _number(name: str) -> Checked:
     def check(value: Any) -> int | float:
-        if isinstance(value, bool | str | bytes):
+        countable = hasattr(value, "__index__") or hasattr(value, "__float__")
+        if isinstance(value, bool) or not countable:
             raise FarfieldError(f"{name} = {shown(value)} must be a {'' if name in REAL else 'whole '}number")
         return checked_number(name, value)
 
