@@ -275,7 +275,9 @@ def make_knobs(encoding: Encoding, *, task: str = "offset:2", **changes: Any) ->
     positions = regimes.parse(changes.pop("positions", "fixed"))
     settings |= changes
     knobs = Knobs(
-        seed=jnp.uint32(settings.pop("seed", 0)),
+        seed=jnp.uint32(seed := settings.pop("seed", 0)),
+        data_seed=jnp.uint32(seed),
+        evaluation_seed=jnp.uint32(seed),
         encoding=encoding,
         task=settings.pop("task_object", None) or tasks.parse(task),
         normalizer=normalizer,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import jax
 import numpy as np
 import pytest
+from jax import numpy as jnp
 
+from farfield import training
 from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
@@ -18,6 +21,7 @@ from farfield.models.transformer import Transformer
 from farfield.normalizers.softmax import Softmax
 from farfield.positions.shifted import Fixed
 from farfield.studies.cells import Cell
+from farfield.studies.running import chunks
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 
@@ -42,6 +46,8 @@ CHANGES = {
     "lengths": (12, 16),
     "sequences": 4095,
     "snapshots": (0, 200),
+    "data_seed": 1,
+    "evaluation_seed": 1,
 }
 
 
@@ -64,6 +70,8 @@ def test_every_field_is_part_of_the_identity():
         {"path": "auto"},
         {"test_positions": None},
         {"weight_decay": 0},
+        {"data_seed": 0},
+        {"evaluation_seed": 0},
         {"lengths": (48, 40, 32, 24, 20, 16, 12)},
         {"encoding": encodings.parse("rope:10000")},
         {"encoding": Rope(base=10000)},
@@ -79,6 +87,28 @@ def test_two_spellings_of_one_cell_have_one_identity(changes):
 def test_a_seed_from_a_numpy_range_names_the_same_cell():
     (seed,) = np.arange(3, 4)
     assert Cell(Rope(), FixedOffset(2), seed=seed).resolved().identity == dataclasses.replace(CELL, seed=3).identity
+
+
+def test_each_of_the_three_seeds_decides_its_own_draws_and_no_other():
+    def drawn(**seeds):
+        cell = dataclasses.replace(CELL, **seeds).resolved()
+        batch = training.draw(cell.shape, cell.knobs, jnp.int32(5))
+        start = training.initial_parameters(cell.shape, cell.knobs)
+        keys = batch.tokens, batch.positions
+        return [np.asarray(start.embedding), *map(jax.random.key_data, keys), cell.knobs.evaluation_seed]
+
+    plain = drawn()
+    expected = {"data_seed": [True, False, False, True], "evaluation_seed": [True, True, True, False]}
+    for name, same in expected.items():
+        assert [np.array_equal(*pair) for pair in zip(plain, drawn(**{name: 1}), strict=True)] == same
+    weights = drawn(seed=1, data_seed=0, evaluation_seed=0)
+    assert [np.array_equal(*pair) for pair in zip(plain, weights, strict=True)] == [False, True, True, True]
+    assert not any(np.array_equal(one, other) for one, other in zip(plain, drawn(seed=1), strict=True))
+
+
+def test_cells_that_differ_in_their_evaluation_seed_alone_are_trained_once():
+    tested, batched = (dataclasses.replace(CELL, **{name: 1}).resolved() for name in ("evaluation_seed", "data_seed"))
+    assert chunks([CELL, tested, batched]) == [[[CELL, tested]], [[batched]]]
 
 
 def test_a_configuration_is_plain_json():
@@ -121,6 +151,8 @@ def test_resolving_again_changes_nothing():
         ({"vocabulary": 1024, "longest": 4096, "batch": 1}, r"the lookup path is not possible: .*use the dense path"),
         ({"longest": 4096, "batch": 2**16, "path": "dense", "model": Head(64, 4)}, r"attention weights a step"),
         ({"seed": -1}, r"seed = -1 must be a whole number from 0 to 4294967295"),
+        ({"data_seed": -1}, r"data_seed = -1 must be a whole number from 0 to 4294967295"),
+        ({"evaluation_seed": 2.5}, r"evaluation_seed = 2.5 must be a whole number"),
         ({"seed": 2**32}, r"seed = 4294967296 must be"),
         ({"steps": 10**8}, r"steps = 100000000 must be a whole number from 1 to"),
         ({"model": Head(10**6)}, r"width = 1000000 must be"),

@@ -152,7 +152,7 @@ def test_streaming_over_blocks_equals_the_dense_path(parts, draws, monkeypatch):
         parameters = jax.tree.map(lambda leaf: 3 * leaf.astype(float), parameters)
         found = quick_jit(functools.partial(evaluate, evaluation_shape(cell)))(parameters, knobs, jnp.array([16, 37]))
         for index, length in enumerate((16, 37)):
-            key = key_for(knobs.seed, Purpose.EVALUATE_TOKENS, length)
+            key = key_for(knobs.evaluation_seed, Purpose.EVALUATE_TOKENS, length)
             sequences = cell.sequences // draws
             parts_of = [
                 dense_tests(cell, parameters, knobs, length, draw, jax.random.fold_in(key, draw) if draws > 1 else key,

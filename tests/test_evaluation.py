@@ -46,7 +46,7 @@ def setting(spec: str, longest: int, *, task_object=None, seed: int = 0):
 
 def dense(shape: EvaluationShape, parameters, knobs, length: int):
     """Correct count, mean attention and target attention by the dense head on the sequences of that length."""
-    key = key_for(knobs.seed, Purpose.EVALUATE_TOKENS, length)
+    key = key_for(knobs.evaluation_seed, Purpose.EVALUATE_TOKENS, length)
     pieces = [
         knobs.task.sample(jax.random.fold_in(key, index), evaluation.PIECE, shape.sequences, shape.vocabulary)
         for index in range(-(-shape.longest // evaluation.PIECE))
@@ -124,7 +124,7 @@ def test_another_length_or_seed_gives_other_sequences():
     parameters, knobs = setting("rope", 16)
     found = test(parameters, knobs, jnp.array([12, 12, 13]))
     np.testing.assert_array_equal(found.mean_attention[0], found.mean_attention[1])
-    other = test(parameters, dataclasses.replace(knobs, seed=jnp.uint32(1)), jnp.array([12, 12, 13]))
+    other = test(parameters, dataclasses.replace(knobs, evaluation_seed=jnp.uint32(1)), jnp.array([12, 12, 13]))
     assert not np.allclose(found.mean_attention[0], other.mean_attention[0])
     assert not np.allclose(found.mean_attention[0, 0, :12], found.mean_attention[2, 0, 1:13])
 

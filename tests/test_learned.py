@@ -14,6 +14,7 @@ from farfield.encodings.learned import Learned
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
 from farfield.studies.cells import Cell
+from farfield.studies.study import PROBES
 from farfield.tasks.offset import FixedOffset
 from farfield.training import Shape
 from support import double_precision, make_knobs, quick_jit, train_at_once
@@ -179,3 +180,8 @@ def test_the_trained_head_of_a_study_shows_the_shrunken_outside(learned_result):
     # A standard normal row of 64 coordinates starts at a norm of about 8.
     assert norms.outside < 5
     assert learned_result.parameters.encoding["table"].shape == (49, 64)
+
+
+def test_the_probes_that_a_study_can_name_are_those_that_are_stored(learned_result):
+    stored = {row.probe for row in learned_result.measurements()} - {"accuracy_low", "accuracy_high"}
+    assert set(PROBES) == stored | {"carrier_cos_rotated", "carrier_peak"}  # these two where vectors are rotated

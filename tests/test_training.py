@@ -64,7 +64,7 @@ def test_different_seeds_give_different_results(by_seed):
 
 def test_a_seed_starts_from_the_same_weights_and_batches_alone_or_in_any_group():
     def start(seed):
-        knobs = dataclasses.replace(make_knobs(Rope()), seed=seed)
+        knobs = dataclasses.replace(make_knobs(Rope()), seed=seed, data_seed=seed)
         draws = [training.draw(TINY, knobs, jnp.asarray(step)) for step in (0, 399)]
         return training.initial_parameters(TINY, knobs), [batch(TINY, knobs, draw) for draw in draws]
 

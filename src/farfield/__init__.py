@@ -14,15 +14,19 @@ from farfield.kernels import kernel
 from farfield.realizability import solve as predict
 from farfield.realizability.conjecture import search as conjecture
 from farfield.showing import show
+from farfield.studies.study import Study
+from farfield.studies.study_file import load_study
 
 __version__ = "0.1.0"
 __all__ = [
     "FarfieldError",
+    "Study",
     "TrainResult",
     "__version__",
     "conjecture",
     "encodings",
     "kernel",
+    "load_study",
     "models",
     "normalizers",
     "positions",

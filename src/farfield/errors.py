@@ -11,6 +11,18 @@ class FarfieldError(ValueError):
     """A mistake in the input. The command line prints it in one line and exits with code 2."""
 
 
+class ListedError(FarfieldError):
+    """Several mistakes found in one go. The command line prints each in a line of its own.
+
+    Args:
+        lines: one a mistake.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> FarfieldError:
     """The error for a name that is not registered, with the nearest spelling.
 

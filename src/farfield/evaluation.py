@@ -90,7 +90,7 @@ class Evaluation(NamedTuple):
 def evaluate(shape: EvaluationShape, parameters: PyTree, knobs: Knobs, lengths: Int[Array, " length"]) -> Evaluation:
     """Evaluate one model at every length. Pure and jittable; ``shape`` is static.
 
-    The sequences of a length depend on the seed and that length alone.
+    The sequences of a length depend on the evaluation seed and that length alone.
     """
     one = _stream_length if shape.streams else _whole_length
     return jax.lax.map(lambda length: one(shape, parameters, knobs, length), lengths)
@@ -98,12 +98,12 @@ def evaluate(shape: EvaluationShape, parameters: PyTree, knobs: Knobs, lengths: 
 
 def test_positions(shape: EvaluationShape, knobs: Knobs, length: Int[Array, ""], draw: Any, count: int) -> Positions:
     """Positions of the draw numbered ``draw`` at one test length."""
-    key = jax.random.fold_in(key_for(knobs.seed, Purpose.EVALUATE_POSITIONS, length), draw)
+    key = jax.random.fold_in(key_for(knobs.evaluation_seed, Purpose.EVALUATE_POSITIONS, length), draw)
     return knobs.test_positions.positions(key, length, count, shape.trained, knobs.task)
 
 
 def _stream_length(shape: EvaluationShape, parameters: PyTree, knobs: Knobs, length: Int[Array, ""]) -> Evaluation:
-    key = key_for(knobs.seed, Purpose.EVALUATE_TOKENS, length)
+    key = key_for(knobs.evaluation_seed, Purpose.EVALUATE_TOKENS, length)
     if not knobs.test_positions.random:
         return _stream_group(shape, parameters, knobs, length, key, 0)
     draws = min(DRAWS, shape.sequences)
@@ -201,7 +201,7 @@ def _whole_length(shape: EvaluationShape, parameters: PyTree, knobs: Knobs, leng
     size = max(1, min(shape.sequences, MOST_WEIGHTS // weights))
     if knobs.test_positions.random:
         size = min(size, -(-shape.sequences // DRAWS))
-    key = key_for(knobs.seed, Purpose.EVALUATE_TOKENS, length)
+    key = key_for(knobs.evaluation_seed, Purpose.EVALUATE_TOKENS, length)
 
     def chunk(index: Int[Array, ""]) -> Evaluation:
         left = jnp.arange(size) < shape.sequences - index * size  # the last chunk may hold sequences too many

@@ -11,6 +11,7 @@ Encodings and tasks are frozen dataclasses registered under a name. A registered
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,7 +79,7 @@ class Registry(Generic[T]):
     def get(self, name: str, **settings: Any) -> T:
         """Build the entry ``name``; a setting that it lacks, or of the wrong kind, is an error."""
         cls = self[name]
-        types = get_type_hints(cls)
+        types = _types_of(cls)
         fields = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
         values = {}
         for key, value in settings.items():
@@ -126,7 +127,7 @@ class Registry(Generic[T]):
             value = getattr(entry, field.name)
             if value == field.default:
                 continue
-            text = ";".join(map(_plain, value)) if isinstance(value, tuple) else _plain(value)
+            text = _written(value)
             parts.append(text if field.default is dataclasses.MISSING and not parts else f"{field.name}={text}")
         return ":".join(filter(None, (self.name_of(entry), ",".join(parts))))
 
@@ -155,6 +156,20 @@ class Registry(Generic[T]):
         return self.get(settings.pop("name"), **settings)
 
 
+def _written(value: Any) -> str:
+    """A setting as :func:`_convert` reads it back."""
+    if isinstance(value, tuple):
+        return ";".join(map(_written, value))
+    short = f"{value:g}" if isinstance(value, float) else ""
+    return short if short and float(short) == value else str(value)
+
+
+@functools.cache
+def _types_of(cls: type) -> dict[str, Any]:
+    """Types of a class's fields; finding them out is most of the cost of building an entry."""
+    return get_type_hints(cls)
+
+
 def _convert(where: str, value: Any, to: Any) -> Any:
     """``value`` as ``to``, accepting text for numbers; refuses what would lose information."""
     if to is bool:
@@ -176,11 +191,6 @@ def _convert(where: str, value: Any, to: Any) -> Any:
     if isinstance(converted, int) and abs(converted) > LARGEST_WHOLE:  # pyright: ignore[reportPossiblyUnboundVariable]
         raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
     return converted  # pyright: ignore[reportPossiblyUnboundVariable]
-
-
-def _plain(value: Any) -> str:
-    """A setting as text, whole numbers without a point."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def _truth(where: str, value: Any) -> bool:

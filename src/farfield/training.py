@@ -59,12 +59,15 @@ class Knobs:
     """What a compiled program takes as data: one training run is a shape and its knobs.
 
     Attributes:
+        seed, data_seed, evaluation_seed: of weights, of training batches, of test sequences.
         positions, test_positions: regimes of training and of testing.
         shortest: shortest training length.
         weight_decay: L2 coefficient on the encoding's parameters, added to their gradient.
     """
 
     seed: UInt32[Array, ""]
+    data_seed: UInt32[Array, ""]
+    evaluation_seed: UInt32[Array, ""]
     encoding: Encoding
     task: Task
     normalizer: Normalizer
@@ -144,9 +147,9 @@ def initial_parameters(shape: Shape, knobs: Knobs) -> PyTree:
 
 def draw(shape: Shape, knobs: Knobs, step: Array) -> Draw:
     """What the step numbered ``step`` draws."""
-    length = uniform_length(key_for(knobs.seed, Purpose.TRAIN_LENGTH, step), knobs.shortest, shape.longest)
-    positions = key_for(knobs.seed, Purpose.TRAIN_POSITIONS, step)
-    return Draw(key_for(knobs.seed, Purpose.TRAIN_TOKENS, step), positions, length)
+    length = uniform_length(key_for(knobs.data_seed, Purpose.TRAIN_LENGTH, step), knobs.shortest, shape.longest)
+    positions = key_for(knobs.data_seed, Purpose.TRAIN_POSITIONS, step)
+    return Draw(key_for(knobs.data_seed, Purpose.TRAIN_TOKENS, step), positions, length)
 
 
 def loss_and_gradient(parameters: PyTree, shape: Shape, knobs: Knobs, draw: Draw) -> tuple[Scalar, PyTree]:

@@ -17,8 +17,9 @@ from farfield.cli.listing import list_names
 from farfield.cli.predict import predict
 from farfield.cli.reproduce import reproduce
 from farfield.cli.show import show
+from farfield.cli.study import study
 from farfield.cli.train import train
-from farfield.errors import FarfieldError
+from farfield.errors import FarfieldError, ListedError
 
 app = typer.Typer(
     name="farfield",
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
+    except ListedError as reason:
+        code = _fail(*reason.lines)
     except FarfieldError as reason:
         code = _fail(str(reason))
     except ClickException as reason:
@@ -72,8 +75,8 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(message: str) -> int:
-    if message:  # empty where the help was asked for by giving no command
+def _fail(*messages: str) -> int:
+    for message in filter(None, messages):  # empty where the help was asked for by giving no command
         print(f"farfield: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
@@ -106,3 +109,4 @@ app.command()(kernel)
 app.command()(predict)
 app.command()(conjecture)
 app.command("list")(list_names)
+app.add_typer(study)

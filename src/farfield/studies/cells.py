@@ -8,7 +8,7 @@ import json
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ WHOLE = {
     "batch": (1, 2**16),
     "sequences": (1, 2**20),
 }
+REAL = ("learning_rate", "weight_decay")
 # Most entries of the lookup table of logits, vocabulary^2 for each training position: a gigabyte for four heads.
 MOST_LOGITS = 2**26
 # Most entries of attention weights, of all sequences and heads, that a step of the dense path may hold.
@@ -63,6 +64,14 @@ PARTS: dict[str, Registry[Any]] = {
 }
 
 
+class Seeds(NamedTuple):
+    """Seeds of a cell: of its weights, of its training batches and of its test sequences."""
+
+    model: int
+    data: int
+    evaluation: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Cell:
     """One model to train short and test long. The defaults are the paper's (arXiv 2607.18759, section 5).
@@ -71,7 +80,9 @@ class Cell:
         encoding, task, model, normalizer: entries of their registries.
         positions: which integers the tokens are given in training.
         test_positions: the same in tests; None for those of training.
-        seed: of weights, batches and test sequences alike.
+        seed: of weights, batches and test sequences alike, where the next two do not say otherwise.
+        data_seed: of training batches (lengths, tokens, positions); None for ``seed``.
+        evaluation_seed: of test sequences; None for ``seed``.
         vocabulary: number of tokens.
         shortest, longest: training lengths, drawn uniformly once a step.
         steps, batch, learning_rate: of Adam.
@@ -101,6 +112,8 @@ class Cell:
     lengths: tuple[int, ...] = (12, 16, 20, 24, 32, 40, 48)
     sequences: int = 4096
     snapshots: tuple[int, ...] = ()
+    data_seed: int | None = None
+    evaluation_seed: int | None = None
 
     def resolved(self) -> Cell:
         """The cell with every default filled in, checked.
@@ -110,8 +123,8 @@ class Cell:
         """
         given = self if self.test_positions is not None else dataclasses.replace(self, test_positions=self.positions)
         parts = {name: registry.normalized(getattr(given, name)) for name, registry in PARTS.items()}
-        checked = dataclasses.replace(given, **parts, **_numbers(self), lengths=_test_lengths(self.lengths))
-        checked = dataclasses.replace(checked, snapshots=_snapshots(self.snapshots, checked.steps))
+        checked = dataclasses.replace(given, **parts, **_numbers(self), lengths=checked_test_lengths(self.lengths))
+        checked = dataclasses.replace(checked, snapshots=checked_snapshots(self.snapshots, checked.steps))
         checked = checked._with_lengths_filled_in()
         checked._check_parts()
         return dataclasses.replace(checked, path=checked._chosen_path())
@@ -207,7 +220,9 @@ class Cell:
         return jax.tree.map(
             jnp.asarray,
             Knobs(
-                seed=jnp.uint32(self.seed),
+                seed=jnp.uint32(self.seeds.model),
+                data_seed=jnp.uint32(self.seeds.data),
+                evaluation_seed=jnp.uint32(self.seeds.evaluation),
                 encoding=self.encoding,
                 task=self.task,
                 normalizer=self.normalizer,
@@ -218,6 +233,16 @@ class Cell:
                 weight_decay=jnp.float32(self.weight_decay),
             ),
         )
+
+    @property
+    def seeds(self) -> Seeds:
+        """The three seeds, those left out filled in."""
+        data = self.seed if self.data_seed is None else self.data_seed
+        return Seeds(self.seed, data, self.seed if self.evaluation_seed is None else self.evaluation_seed)
+
+    def with_seeds(self, seeds: Seeds) -> Cell:
+        """The resolved cell with other seeds, resolved."""
+        return dataclasses.replace(self, **_seeds(*seeds))
 
     def config(self) -> dict[str, Any]:
         """JSON-able configuration; :meth:`from_config` is the inverse."""
@@ -241,26 +266,48 @@ class Cell:
     @property
     def identity(self) -> str:
         """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
-        content = json.dumps({"data_version": DATA_VERSION, **self.config()}, sort_keys=True)
+        config = self.config()
+        for name in ("data_seed", "evaluation_seed"):
+            if config[name] is None:  # a cell with one seed has the name it had before there were three
+                del config[name]
+        content = json.dumps({"data_version": DATA_VERSION, **config}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:
     """Every number of a cell in one spelling, so that 1 and 1.0 are the same cell, and within its limits."""
-    whole = {name: _whole(name, getattr(cell, name)) for name in WHOLE}
-    for name, value in whole.items():
-        least, most = WHOLE[name]
-        if not least <= value <= most:
-            raise FarfieldError(f"{name} = {value} must be a whole number from {least} to {most}")
-    real = {name: _real(name, getattr(cell, name)) for name in ("learning_rate", "weight_decay")}
-    if real["learning_rate"] == 0:
-        raise FarfieldError(f"learning_rate = {cell.learning_rate} must be a positive number")
-    if whole["shortest"] > whole["longest"]:
-        raise FarfieldError(f"training lengths {whole['shortest']}:{whole['longest']}: the shortest must come first")
-    return whole | real
+    numbers = {name: checked_number(name, getattr(cell, name)) for name in (*WHOLE, *REAL)}
+    if numbers["shortest"] > numbers["longest"]:
+        raise FarfieldError(
+            f"training lengths {numbers['shortest']}:{numbers['longest']}: the shortest must come first"
+        )
+    return numbers | _seeds(cell.seed, cell.data_seed, cell.evaluation_seed)
 
 
-def _test_lengths(given: Any) -> tuple[int, ...]:
+def _seeds(model: Any, data: Any, evaluation: Any) -> dict[str, Any]:
+    """The three seeds in one spelling: those that are the first are None."""
+    seed = checked_number("seed", model)
+    given = {"data_seed": data, "evaluation_seed": evaluation}
+    others = {name: None if value is None else checked_number(name, value) for name, value in given.items()}
+    return {"seed": seed, **{name: None if value == seed else value for name, value in others.items()}}
+
+
+def checked_number(name: str, value: Any) -> int | float:
+    """A number of a cell, for example its ``steps``, in one spelling (FarfieldError outside its limits)."""
+    if name in REAL:
+        number = _real(name, value)
+        if name == "learning_rate" and number == 0:
+            raise FarfieldError(f"{name} = {value} must be a positive number")
+        return number
+    least, most = WHOLE["seed" if name.endswith("seed") else name]
+    whole = _whole(name, value)
+    if not least <= whole <= most:
+        raise FarfieldError(f"{name} = {whole} must be a whole number from {least} to {most}")
+    return whole
+
+
+def checked_test_lengths(given: Any) -> tuple[int, ...]:
+    """Test lengths in ascending order (FarfieldError if they are none)."""
     lengths = tuple(sorted(_whole("test length", length) for length in given))
     if not lengths or lengths[0] < 1:
         raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
@@ -271,7 +318,8 @@ def _test_lengths(given: Any) -> tuple[int, ...]:
     return lengths
 
 
-def _snapshots(given: Any, steps: int) -> tuple[int, ...]:
+def checked_snapshots(given: Any, steps: int) -> tuple[int, ...]:
+    """Snapshots of a training of so many steps (FarfieldError if they are none)."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise FarfieldError(f"snapshots = {given!r} must be a list of steps, for example [0, 200]")
     snapshots = tuple(_whole("snapshot", step) for step in given)

@@ -51,7 +51,7 @@ _mean_logits = jax.jit(evaluation.mean_logits, static_argnames="head")
 
 
 def _positions(cell: Cell, regime: Regime, length: int) -> Positions:
-    key = key_for(cell.seed, Purpose.OBSERVE, length)
+    key = key_for(cell.seeds.evaluation, Purpose.OBSERVE, length)
     return regime.positions(key, jnp.asarray(length), length, cell.longest, cell.task)
 
 
@@ -96,7 +96,9 @@ def _answer(
 
 def _fresh(sequences: int, length: int, vocabulary: int, trained: int, knobs: Knobs) -> tuple[Batch, Inputs]:
     """Sequences from a stream of their own."""
-    tokens, positions = (jax.random.fold_in(key_for(knobs.seed, Purpose.OBSERVE, length), part) for part in (0, 1))
+    tokens, positions = (
+        jax.random.fold_in(key_for(knobs.evaluation_seed, Purpose.OBSERVE, length), part) for part in (0, 1)
+    )
     places = jnp.asarray(length)
     batch = knobs.task.draw(tokens, places, length, sequences, vocabulary)
     given = knobs.test_positions.positions(positions, places, length, trained, knobs.task)

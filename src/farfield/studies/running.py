@@ -150,7 +150,7 @@ def chunks(cells: Sequence[Cell]) -> list[Chunk]:
 
 def as_trained(cell: Cell) -> Cell:
     """The cell without what only its tests depend on: equal for cells that are trained alike."""
-    return replace(cell, test_positions=cell.positions, lengths=(cell.longest,), sequences=1)
+    return replace(cell, test_positions=cell.positions, lengths=(cell.longest,), sequences=1, evaluation_seed=None)
 
 
 def program_key(cell: Cell) -> Any:
