@@ -4,7 +4,7 @@ Only the abstract is at hand. It prints one number, 2,625 measurements; its clai
 """
 
 from farfield.papers.base import Paper
-from farfield.papers.realizability import atlas, budgets, initialization, separation, theorems
+from farfield.papers.realizability import atlas, budgets, escapes, initialization, separation, theorems
 
 PAPER = Paper(
     name="realizability",
@@ -14,6 +14,6 @@ PAPER = Paper(
     "rules, and not with others? For one attention head that sees positions alone, a scalar alpha_L, computed from the "
     "encoding and the rule without training, says on what share of longer sequences the kernel that short ones select "
     "is still right. Here it is held against trained heads.",
-    items=(separation.ITEM, separation.LARGER, initialization.ITEM, theorems.ITEM, atlas.ITEM),
+    items=(separation.ITEM, separation.LARGER, initialization.ITEM, escapes.ITEM, theorems.ITEM, atlas.ITEM),
     budgets=budgets.BUDGETS,
 )
