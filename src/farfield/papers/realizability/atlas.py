@@ -7,9 +7,11 @@ they start, and training may move them; what parts from its prediction is listed
 
 from __future__ import annotations
 
+import numpy as np
+
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.realizability.picture import grid_figure
-from farfield.papers.realizability.separation import CAPTION, exceptions, separation, shares
+from farfield.papers.realizability.separation import CAPTION, exceptions, gaps, shares
 from farfield.papers.realizability.setup import number, scores_of, series_of
 from farfield.papers.verdicts import Comparison
 from farfield.realizability.atlas import ATLAS_TASKS, atlas_encodings
@@ -26,7 +28,12 @@ def compare(results: Results) -> list[Comparison]:
     heads = sum(map(len, results.values()))
     return [
         number("cells: encodings x tasks", [len(scores)], f"{heads} trained heads."),
-        *separation(scores),
+        number(
+            "share of cells whose heads all do what alpha says",
+            [float(np.mean([score.exceptions == 0 for score in scores]))],
+            "alpha = 1: every longer length selected; otherwise: some length lost.",
+        ),
+        *gaps(scores),
         *shares(scores),
         *exceptions(scores),
     ]
