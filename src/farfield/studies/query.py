@@ -98,7 +98,9 @@ class OpenStore:
             if absent := sorted({*probes} - known):
                 raise FarfieldError(f"the store has no probe {', '.join(absent)}; it has {', '.join(sorted(known))}")
         wanted = f"WHERE probe IN ({', '.join(map(quoted, probes))})" if probes else ""
-        return connection.execute(f"SELECT number, probe, length, value FROM numbers {wanted}").fetchnumpy()
+        return connection.execute(
+            f"SELECT * FROM numbers {wanted} ORDER BY number, probe, length NULLS LAST"
+        ).fetchnumpy()
 
     def _names(self, table: str) -> list[str]:
         return [row[0] for row in self._connection.cursor().execute(f"DESCRIBE {table}").fetchall()]
@@ -179,9 +181,9 @@ class OpenStore:
             where: which cells, in the columns of ``cells``.
             settings: of :func:`farfield.studies.summary.summarize`.
         """
-        from farfield.studies.summary import from_store
+        from farfield.studies.summary import PROBES, from_store, summarize
 
-        return from_store(self, where, **settings)
+        return summarize(from_store(self, where, settings.get("probes", PROBES)), **settings)
 
 
 def open(folder: Path | str) -> OpenStore:

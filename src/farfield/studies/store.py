@@ -16,14 +16,13 @@ import warnings
 from pathlib import Path
 
 import duckdb
-import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from farfield.errors import FarfieldError
 from farfield.studies import index, shards
 from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult, from_arrays, to_arrays
+from farfield.studies.results import CellResult, from_arrays, to_bytes
 from farfield.studies.shards import TEMPORARY, Shard, State, versions
 
 __all__ = ["TEMPORARY", "DamagedShard", "Store", "versions"]
@@ -67,7 +66,7 @@ class Store:
         Raises:
             FarfieldError: if the disk is full or the folder has become unwritable.
         """
-        content = save({name: np.ascontiguousarray(array) for name, array in to_arrays(result).items()})
+        content = to_bytes(result)
         cell, identity, found = result.cell, result.cell.identity, list(result.measurements())
         written: list[Shard] = []
 
