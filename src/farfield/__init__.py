@@ -5,6 +5,7 @@ import farfield as ff
 result = ff.train("rope", "offset:2", seeds=8)
 print(result.accuracy[48], result.carrier, result.dilution)
 result.plot("rope.png")
+ff.open("runs").measurements()
 """
 
 from farfield import encodings, models, normalizers, positions, tasks
@@ -13,6 +14,7 @@ from farfield.errors import FarfieldError
 from farfield.kernels import kernel
 from farfield.realizability import solve as predict
 from farfield.showing import show
+from farfield.studies.query import open
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "kernel",
     "models",
     "normalizers",
+    "open",
     "positions",
     "predict",
     "show",

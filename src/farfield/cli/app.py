@@ -16,6 +16,7 @@ from farfield.cli.listing import list_names
 from farfield.cli.predict import predict
 from farfield.cli.reproduce import reproduce
 from farfield.cli.show import show
+from farfield.cli.study import study
 from farfield.cli.train import train
 from farfield.errors import FarfieldError
 
@@ -104,3 +105,4 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 app.command()(kernel)
 app.command()(predict)
 app.command("list")(list_names)
+app.add_typer(study)

@@ -55,6 +55,8 @@ def export(
         raise FarfieldError("a NetCDF file holds cells and measurements in one: leave out the table")
     if output.is_dir():
         raise FarfieldError(f"{output} is a folder: name a file in it")
+    if not output.parent.is_dir():
+        raise FarfieldError(f"there is no folder {output.parent}: make it, or name a file in one that exists")
     if output.exists() and not force:
         raise FarfieldError(f"{output} is there already: name another file, or --force to write over it")
     with (loaded := index.load(folder)).connection as connection:
