@@ -8,13 +8,17 @@ result.plot("rope.png")
 ff.open("runs").measurements()
 """
 
-from farfield import encodings, models, normalizers, positions, tasks
-from farfield.api import TrainResult, train
-from farfield.errors import FarfieldError
-from farfield.kernels import kernel
-from farfield.realizability import solve as predict
-from farfield.showing import show
-from farfield.studies.query import open
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from farfield import encodings, models, normalizers, positions, tasks
+    from farfield.api import TrainResult, train
+    from farfield.errors import FarfieldError
+    from farfield.kernels import kernel
+    from farfield.realizability import solve as predict
+    from farfield.showing import show
+    from farfield.studies.query import open
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,3 +36,32 @@ __all__ = [
     "tasks",
     "train",
 ]
+
+# Imported when asked for: JAX takes a second to import, and a question to a store needs none of it.
+_PLACES = {
+    "FarfieldError": "farfield.errors:FarfieldError",
+    "TrainResult": "farfield.api:TrainResult",
+    "encodings": "farfield.encodings",
+    "kernel": "farfield.kernels:kernel",
+    "models": "farfield.models",
+    "normalizers": "farfield.normalizers",
+    "open": "farfield.studies.query:open",
+    "positions": "farfield.positions",
+    "predict": "farfield.realizability:solve",
+    "show": "farfield.showing:show",
+    "tasks": "farfield.tasks",
+    "train": "farfield.api:train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'farfield' has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    found = importlib.import_module(module)
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
