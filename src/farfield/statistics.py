@@ -81,8 +81,10 @@ def bootstrap(values: Sequence[float] | np.ndarray) -> Estimate:
     if n == 1:
         return Estimate(mean, None, None, 1, "one seed, no interval")
     random = np.random.default_rng(0)
-    means = [array[random.integers(n, size=n)].mean() for _ in range(RESAMPLES)] if n > 1000 else (
-        array[random.integers(n, size=(RESAMPLES, n))].mean(axis=1)
+    means = (
+        [array[random.integers(n, size=n)].mean() for _ in range(RESAMPLES)]
+        if n > 1000
+        else (array[random.integers(n, size=(RESAMPLES, n))].mean(axis=1))
     )
     low, high = np.quantile(means, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
     return Estimate(mean, float(low), float(high), n, f"percentile bootstrap 95% over {n} seeds")

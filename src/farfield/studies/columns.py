@@ -60,7 +60,7 @@ def describe(identity: str, config: Mapping[str, Any], versions: Mapping[str, st
         "config": json.dumps(config),
         "versions": json.dumps(versions),
     }
-    return {name: None for name in COLUMNS} | settings | about
+    return dict.fromkeys(COLUMNS) | settings | about
 
 
 def types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:

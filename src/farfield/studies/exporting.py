@@ -85,7 +85,7 @@ def _netcdf(connection: duckdb.DuckDBPyConnection) -> Any:
     """What writes the file, once everything that goes into it fits."""
     cells = connection.execute("SELECT * EXCLUDE (number, shard_bytes, shard_changed) FROM all_cells ORDER BY number")
     names, rows = [column[0] for column in cells.description or []], cells.fetchall()
-    found = connection.execute("SELECT number, probe, length, value FROM numbers").fetchnumpy()
+    found: dict[str, Any] = connection.execute("SELECT number, probe, length, value FROM numbers").fetchnumpy()
     absent = np.ma.getmaskarray(found["length"])
     cell, length = found["number"] - 1, np.ma.filled(found["length"], -1)
     lengths = np.unique(length[~absent])
@@ -138,5 +138,7 @@ def _variable(file: Any, name: str, dimensions: tuple[str, ...], values: np.ndar
         values = encoded.astype(f"S{width}").view("S1").reshape(*values.shape, width)
         dimensions = (*dimensions, f"characters_of_{name}")
         file.createDimension(dimensions[-1], width)
-    variable = file.createVariable(name, values.dtype.newbyteorder(">") if values.dtype.kind != "S" else "c", dimensions)
+    variable = file.createVariable(
+        name, values.dtype.newbyteorder(">") if values.dtype.kind != "S" else "c", dimensions
+    )
     variable[:] = values

@@ -22,6 +22,7 @@ import numpy as np
 from farfield.errors import FarfieldError
 from farfield.studies.columns import COLUMNS, describe
 from farfield.studies.shards import (
+    NUMBER,
     SHARD,
     TEMPORARY,
     TENSORS,
@@ -87,9 +88,13 @@ def listing(folder: Path) -> Listing:
                 size += state.size
                 _sort(found, entry.name, state)
     except FileNotFoundError:
-        raise FarfieldError(f"there is no folder {folder}: name one that a study or `farfield train --out` wrote") from None
+        raise FarfieldError(
+            f"there is no folder {folder}: name one that a study or `farfield train --out` wrote"
+        ) from None
     except NotADirectoryError:
-        raise FarfieldError(f"{folder} is a file: name the folder that a study or `farfield train --out` wrote") from None
+        raise FarfieldError(
+            f"{folder} is a file: name the folder that a study or `farfield train --out` wrote"
+        ) from None
     except OSError as reason:
         raise FarfieldError(f"cannot read {folder}: {reason.strerror}") from None
     return found._replace(size=size + sum(_size(path) for path in indexes(folder)))
@@ -228,13 +233,13 @@ def _insert(connection: duckdb.DuckDBPyConnection, fresh: Sequence[Shard], found
     }
     connection.register("read", read)
     connection.execute(
-        """
+        f"""
         CREATE TABLE all_cells AS SELECT ROW_NUMBER() OVER (ORDER BY identity) AS number, * FROM (
           SELECT * EXCLUDE (probes, lengths_of_probes, "values") FROM indexed UNION ALL BY NAME SELECT * FROM fresh
         ) ORDER BY identity;
         CREATE TABLE numbers AS SELECT number, probe, NULLIF(length, -1) AS length, value FROM (
           SELECT identity, UNNEST(probes) AS probe, UNNEST(lengths_of_probes) AS length, UNNEST("values") AS value
-          FROM indexed UNION ALL SELECT identity, probe, length, value FROM read
+          FROM indexed UNION ALL SELECT identity, probe, length, {NUMBER} FROM read
         ) JOIN all_cells USING (identity);
         DROP TABLE indexed; DROP TABLE fresh
         """

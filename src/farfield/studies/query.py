@@ -118,7 +118,9 @@ class OpenStore:
 
     def rows(self, query: str) -> Table:
         """The same as plain rows, without pandas."""
-        return self._run(query, lambda found: Table([column[0] for column in found.description or []], found.fetchall()))
+        return self._run(
+            query, lambda found: Table([column[0] for column in found.description or []], found.fetchall())
+        )
 
     def _run(self, query: str, fetch: Any) -> Any:
         connection = self._connection.cursor()

@@ -30,6 +30,8 @@ from farfield.studies.identity import data_version_of
 TEMPORARY = ".writing"
 SHARD = re.compile(r"([0-9a-f]{16})\.parquet")
 TENSORS = re.compile(r"([0-9a-f]{16})-([0-9a-f]{12})\.safetensors")
+# An array's NaN enters a query as NULL, which averages would pass over in silence.
+NUMBER = "COALESCE(value, 'nan') AS value"
 # Shards that one query reads. What fails is read again by halves, down to the damaged file.
 BATCH = 256
 
@@ -195,7 +197,7 @@ def write_shard(
         connection.register("rows", rows)
         connection.execute(
             "COPY (SELECT $identity AS identity, $encoding AS encoding, $task AS task, CAST($seed AS BIGINT) AS seed, "
-            "probe, NULLIF(length, -1) AS length, value, $config AS config, $versions AS versions, "
+            f"probe, NULLIF(length, -1) AS length, {NUMBER}, $config AS config, $versions AS versions, "
             "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, "
             f"$content_sha256 AS content_sha256 FROM rows) TO {quoted(path)} (FORMAT parquet)",
             {name: getattr(shard, name) for name in Shard._fields[:4]}
@@ -233,7 +235,7 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequenc
     structure = json.dumps({name: ["BIGINT"] if kind.endswith("[]") else kind for name, kind in types.items()})
     connection.register("rows_as_text", {"row": np.array([*map(json.dumps, rows), ""], object)})
     connection.execute(
-        f"CREATE TABLE {table} AS SELECT UNNEST(from_json_strict(\"row\", ?)) FROM rows_as_text WHERE \"row\" <> ''",
+        f'CREATE TABLE {table} AS SELECT UNNEST(from_json_strict("row", ?)) FROM rows_as_text WHERE "row" <> \'\'',
         [structure],
     )
     connection.unregister("rows_as_text")
@@ -267,8 +269,9 @@ def _read(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Iterator[
 QUERY = """
     SELECT filename, COUNT(DISTINCT (identity, encoding, task, seed, config, versions, tensors_sha256)),
       ANY_VALUE(content_sha256), ANY_VALUE(identity), ANY_VALUE(encoding), ANY_VALUE(task), ANY_VALUE(seed),
-      ANY_VALUE(config), ANY_VALUE(versions), ANY_VALUE(tensors_sha256), ANY_VALUE(tensors_bytes), LIST(probe ORDER BY file_row_number),
-      LIST(COALESCE(length, -1) ORDER BY file_row_number), LIST(value ORDER BY file_row_number)
+      ANY_VALUE(config), ANY_VALUE(versions), ANY_VALUE(tensors_sha256), ANY_VALUE(tensors_bytes),
+      LIST(probe ORDER BY file_row_number), LIST(COALESCE(length, -1) ORDER BY file_row_number),
+      LIST(value ORDER BY file_row_number)
     FROM (
       SELECT NULL::BIGINT AS tensors_bytes, NULL::VARCHAR AS content_sha256 WHERE false UNION ALL BY NAME
       FROM read_parquet(?, filename = true, file_row_number = true, union_by_name = true)

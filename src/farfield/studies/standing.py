@@ -128,8 +128,8 @@ _IDENTICAL = """
     GROUP BY setting, tensors_sha256 HAVING COUNT(*) > 1 ORDER BY ALL
 """
 _MADE_BY = """
-    SELECT concat('farfield ', json_extract_string(versions, 'farfield'), ', jax ', json_extract_string(versions, 'jax'),
-      ', ', platform), COUNT(*) FROM cells GROUP BY 1 ORDER BY 2 DESC
+    SELECT concat('farfield ', json_extract_string(versions, 'farfield'), ', jax ',
+      json_extract_string(versions, 'jax'), ', ', platform), COUNT(*) FROM cells GROUP BY 1 ORDER BY 2 DESC
 """
 
 

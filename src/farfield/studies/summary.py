@@ -217,7 +217,10 @@ def _summarize(
     asked = [] if wanted is None or isinstance(wanted, int) else [str(seed) for seed in wanted]
     number = len(asked) if asked else len(seeds) if wanted is None else int(wanted)  # pyright: ignore[reportArgumentType]
     skills = [outcome.skill() for outcome in group]
-    fitted = [skill is not None and not outcome.diverged and skill >= fit for skill, outcome in zip(skills, group, strict=True)]
+    fitted = [
+        skill is not None and not outcome.diverged and skill >= fit
+        for skill, outcome in zip(skills, group, strict=True)
+    ]
     known = any(skill is not None for skill in skills)
     estimate = _estimator(interval)
     return Summary(
@@ -289,7 +292,9 @@ def from_results(results: Iterable[CellResult]) -> list[Outcome]:
     return [
         Outcome(
             config=json.loads(json.dumps(result.cell.config())),
-            values={(found.probe, found.length): found.value for found in result.measurements() if found.length is not None},
+            values={
+                (found.probe, found.length): found.value for found in result.measurements() if found.length is not None
+            },
             diverged=result.diverged,
             content=content_of(result),
         )
@@ -316,5 +321,6 @@ def from_store(store: OpenStore, where: str = "true", probes: Sequence[str] = PR
         values[identity][probe, length] = value
     cells = store.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY identity").rows
     return [
-        Outcome(json.loads(config), values[identity], diverged, content) for identity, config, diverged, content in cells
+        Outcome(json.loads(config), values[identity], diverged, content)
+        for identity, config, diverged, content in cells
     ]

@@ -137,7 +137,7 @@ def _tensors(folder: Path, found: Listing, shards: dict[str, Shard], known: set[
             what = f"a second set of tensors of a finished cell: {identity}.parquet names another"
             yield Finding(name, "duplicate", False, what, "two processes ran the cell at once: it may be removed")
         else:
-            what = f"whole tensors without a readable {identity}.parquet: its writer was stopped in between, or that was lost"
+            what = f"whole tensors, but no readable {identity}.parquet: lost, or its writer was stopped in between"
             yield Finding(name, "orphan", True, what, RERUN)
 
 
