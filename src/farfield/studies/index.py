@@ -44,7 +44,7 @@ INDEX = re.compile(r"([0-9]+)-([0-9a-f]{16})\.parquet")
 # A new index is written for at least this many new shards, and this share of all: else it costs more than it saves.
 FEWEST, SHARE = 64, 0.05
 # More files than this are put together in one.
-MOST_FILES = 16
+MOST_FILES = 64
 
 
 class Listing(NamedTuple):
@@ -207,8 +207,8 @@ _EMPTY = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in COLUMNS.items()
 _INDEXED = f"""
     CREATE TABLE indexed AS FROM (
       SELECT {_EMPTY}, NULL::BOOLEAN AS diverged, NULL::VARCHAR AS tensors_sha256, NULL::BIGINT AS tensors_bytes,
-        NULL::BIGINT AS shard_bytes, NULL::BIGINT AS shard_changed, NULL::VARCHAR[] AS "probes",
-        NULL::INTEGER[] AS "lengths_of_probes", NULL::DOUBLE[] AS "values" WHERE false {{source}}
+        NULL::BIGINT AS shard_bytes, NULL::BIGINT AS shard_changed,
+        NULL::STRUCT(probe VARCHAR, "length" INTEGER, "value" DOUBLE)[] AS measured WHERE false {{source}}
     ) {{states}}
     QUALIFY ROW_NUMBER() OVER (PARTITION BY identity) = 1
 """
@@ -235,11 +235,11 @@ def _insert(connection: duckdb.DuckDBPyConnection, fresh: Sequence[Shard], found
     connection.execute(
         f"""
         CREATE TABLE all_cells AS SELECT ROW_NUMBER() OVER (ORDER BY identity) AS number, * FROM (
-          SELECT * EXCLUDE (probes, lengths_of_probes, "values") FROM indexed UNION ALL BY NAME SELECT * FROM fresh
+          SELECT * EXCLUDE (measured) FROM indexed UNION ALL BY NAME SELECT * FROM fresh
         ) ORDER BY identity;
         CREATE TABLE numbers AS SELECT number, probe, NULLIF(length, -1) AS length, value FROM (
-          SELECT identity, UNNEST(probes) AS probe, UNNEST(lengths_of_probes) AS length, UNNEST("values") AS value
-          FROM indexed UNION ALL SELECT identity, probe, length, {NUMBER} FROM read
+          SELECT identity, UNNEST(measured, recursive := true) FROM indexed
+          UNION ALL SELECT identity, probe, length, {NUMBER} FROM read
         ) JOIN all_cells USING (identity);
         DROP TABLE indexed; DROP TABLE fresh
         """
@@ -269,10 +269,10 @@ def _views(connection: duckdb.DuckDBPyConnection) -> None:
 def _write(connection: duckdb.DuckDBPyConnection, folder: Path, superseded: Sequence[Path]) -> None:
     """Leave an index of everything that was read, and remove those it replaces; nothing if that cannot be."""
     query = """
-        SELECT all_cells.* EXCLUDE (number), LIST(probe ORDER BY numbers.rowid) AS probes,
-          LIST(COALESCE(length, -1) ORDER BY numbers.rowid) AS lengths_of_probes,
-          LIST(value ORDER BY numbers.rowid) AS "values"
-        FROM all_cells JOIN numbers USING (number) GROUP BY ALL
+        SELECT * EXCLUDE (number) FROM all_cells JOIN (
+          SELECT number, LIST({'probe': probe, 'length': COALESCE(length, -1), 'value': value}) AS measured
+          FROM numbers GROUP BY number
+        ) USING (number)
     """
     temporary = temporary_name(folder / FOLDER / str(FORMAT))
     # A full disk, or a folder that may only be read: the next reader takes longer.
