@@ -25,7 +25,7 @@ from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
 from farfield.studies.store import TEMPORARY, DamagedShard, Store
 from farfield.studies.verifying import verify
-from support import cells_of, drawn_head, small_cell
+from support import cells_of, drawn_head, small_cell, untrained
 
 HOST = socket.gethostname()
 
@@ -350,3 +350,33 @@ def test_four_processes_of_a_hundred_records_leave_four_hundred(tmp_path):
     verified = verify(tmp_path)
     assert (verified.cells, verified.findings) == (400, [])
     assert OpenStore(tmp_path).rows("SELECT COUNT(*), COUNT(DISTINCT seed) FROM cells").rows == [(400, 400)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["200k", "208k", "216k", "224k", "232k", "240k"])
+def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_space(size, tmp_path, monkeypatch):
+    """A small disk of its own; the sizes end within the tensors of a cell, its shard, or the index."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", tmp_path], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a disk")
+    monkeypatch.setattr(index, "FEWEST", 1)
+    monkeypatch.setattr("farfield.studies.store.INDEXED_TOGETHER", 1)
+    result = untrained(small_cell(model="head:16"))
+    try:
+        store, kept = Store(tmp_path / "store"), 0
+        with pytest.raises(FarfieldError, match=r"(?i)no space left on device.*what is finished is kept"):
+            for kept in range(100):
+                store.write(named(result, kept))
+        assert kept > 2
+        found = verify(store.folder)
+        assert found.sound, found.findings
+        assert found.cells == kept == len(OpenStore(store.folder).rows("FROM cells").rows)
+        assert not list(store.folder.rglob(f"*{TEMPORARY}"))
+        subprocess.run(["mount", "-o", "remount,size=4m", tmp_path], check=True)
+        for seed in range(kept, kept + 5):
+            store.write(named(result, seed))
+        assert verify(store.folder).findings == []
+        for seed in range(kept + 5):
+            assert_same(store.read(named(result, seed).cell), named(result, seed))
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

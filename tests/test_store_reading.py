@@ -354,7 +354,7 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     assert not found.sound
     assert found.cells == 4  # 5, 6, 10 and 11
     harmless = {finding.kind for finding in found.findings if not finding.wrong}
-    assert harmless == {"duplicate", "leftover", "writing"}
+    assert harmless == {"duplicate", "leftover", "orphan", "writing"}
     assert all(finding.what and finding.mend for finding in found.findings)
     json.dumps(found.to_json(), allow_nan=False)
 

@@ -138,7 +138,13 @@ def _tensors(folder: Path, found: Listing, shards: dict[str, Shard], known: set[
             yield Finding(name, "duplicate", False, what, "two processes ran the cell at once: it may be removed")
         else:
             what = f"whole tensors, but no readable {identity}.parquet: lost, or its writer was stopped in between"
-            yield Finding(name, "orphan", True, what, RERUN)
+            yield Finding(
+                name,
+                "orphan",
+                False,
+                what,
+                "run the study again: it finishes the cell, or leaves the file to be removed",
+            )
 
 
 def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterator[Finding]:
