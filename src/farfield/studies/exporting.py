@@ -12,7 +12,7 @@ from scipy.io import netcdf_file
 
 from farfield.errors import FarfieldError, unknown
 from farfield.studies import index
-from farfield.studies.shards import quoted, write_atomically
+from farfield.studies.shards import in_words, quoted, write_atomically
 
 FORMATS = ("csv", "parquet", "netcdf")
 TABLES = ("measurements", "cells")
@@ -72,8 +72,7 @@ def export(
             options = "FORMAT csv, HEADER" if format == "csv" else "FORMAT parquet"
             write_atomically(output, lambda path: connection.execute(f"COPY ({rows}) TO {quoted(path)} ({options})"))
         except (OSError, duckdb.Error) as reason:
-            text = reason.strerror if isinstance(reason, OSError) else str(reason).partition("\n")[0]
-            raise FarfieldError(f"cannot write {output}: {text}; nothing was left there") from None
+            raise FarfieldError(f"cannot write {output}: {in_words(reason)}; nothing was left there") from None
         return int(count)
 
 

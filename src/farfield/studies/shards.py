@@ -324,9 +324,20 @@ def first_line(reason: BaseException) -> str:
     return str(reason).partition("\n")[0].strip()
 
 
+# What the system may say of a write, for DuckDB wraps it in an account of its own.
+SAID = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT)]
+
+
+def in_words(reason: BaseException) -> str:
+    """Why something could not be written, in the system's words where it has any."""
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return next((said for said in SAID if said in str(reason)), first_line(reason))
+
+
 def cannot_write(folder: Path, reason: BaseException) -> FarfieldError:
     """The error for a store that cannot be written to."""
     return FarfieldError(
-        f"cannot write to {folder}: {first_line(reason)}; what is finished is kept: once this is mended, run the same "
+        f"cannot write to {folder}: {in_words(reason)}; what is finished is kept: once this is mended, run the same "
         "command again"
     )
