@@ -163,8 +163,8 @@ def test_a_query_reads_the_store_and_nothing_else(query, answer, folder, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_results_have_their_weights(rope_result, tmp_path):
-    store = Store(tmp_path)
+def test_results_have_their_weights(tmp_path):
+    store, rope_result = Store(tmp_path), untrained(small_cell())
     for seed in range(3):
         store.write(dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=seed)))
     found = list(ff.open(tmp_path).results("encoding = 'rope' AND seed > 0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from farfield.statistics import bootstrap, over_seeds, wilson
 from farfield.studies.query import OpenStore
 from farfield.studies.store import Store
 from farfield.studies.summary import Outcome, from_results, summarize
+from support import small_cell, untrained
 
 LENGTHS = [12, 16, 48]
 
@@ -125,7 +127,8 @@ def test_settings_that_make_no_sense_are_refused(settings):
         summarize([outcome(0, 0.5)], **settings)
 
 
-def test_a_store_and_its_results_give_the_same_statistics(rope_result, learned_result, tmp_path):
+def test_a_store_and_its_results_give_the_same_statistics(tmp_path):
+    rope_result, learned_result = untrained(small_cell()), untrained(small_cell("learned"))
     again = dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=1))
     results = [rope_result, learned_result, again]
     store = Store(tmp_path)
@@ -142,9 +145,9 @@ def test_a_store_and_its_results_give_the_same_statistics(rope_result, learned_r
         OpenStore(tmp_path).summaries("encodng = 'rope'")
 
 
-def test_a_model_of_which_nothing_is_a_number_is_stored_and_counted(learned_result, tmp_path):
+def test_a_model_of_which_nothing_is_a_number_is_stored_and_counted(tmp_path):
     """Every weight of a diverged model is NaN, and still its measurements are written."""
-    import jax
+    learned_result = untrained(small_cell("learned"))
 
     def spoilt(tree):
         return jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), tree)
