@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -265,7 +267,7 @@ def test_an_early_stores_shards_are_read(tmp_path):
     early = tmp_path / "early"
     with duckdb.connect() as connection:
         connection.execute(
-            "COPY (SELECT * EXCLUDE (tensors_bytes, content_sha256) REPLACE ('offset' AS task) "
+            "COPY (SELECT * EXCLUDE (parts, tensors_bytes, content_sha256) REPLACE ('offset' AS task) "
             f"FROM read_parquet('{path}')) TO '{early}' (FORMAT parquet)"
         )
     early.replace(path)
@@ -507,6 +509,16 @@ def test_mistakes_end_in_one_line_and_code_2_and_faults_in_code_1(folder, tmp_pa
     assert f"{identity}.parquet" in out
     code, out, _ = run_command(capsys, "verify", tmp_path, "--json")
     assert (code, json.loads(out)["sound"]) == (1, False)
+
+
+def test_asking_a_store_does_not_wait_for_what_is_slow_to_import(tmp_path):
+    put(tmp_path, small_cell("learned"))
+    script = (
+        "import sys; from pathlib import Path; from farfield.studies.standing import standing; "
+        "print(standing(Path(sys.argv[1])).groups[0].encoding, {'jax', 'pandas', 'scipy'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "learned set()"
 
 
 @pytest.mark.slow

@@ -42,15 +42,18 @@ COLUMNS = {
 }
 
 
-def describe(identity: str, config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:
+def describe(
+    identity: str, config: Mapping[str, Any], versions: Mapping[str, str], parts: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """The columns of one cell.
 
     Args:
         identity: name of its files.
         config: its resolved configuration, as stored.
         versions: of what its numbers depend on, as stored.
+        parts: :func:`written` of the configuration, where that is known; to find out takes importing JAX.
     """
-    texts = _texts(json.dumps({name: value for name, value in config.items() if name not in seeds_of(config)}))
+    texts = written(config) if parts is None else parts
     settings = {name: texts.get(name, _plain(value)) for name, value in config.items()}
     about = {
         "identity": identity,
@@ -61,6 +64,11 @@ def describe(identity: str, config: Mapping[str, Any], versions: Mapping[str, st
         "versions": json.dumps(versions),
     }
     return dict.fromkeys(COLUMNS) | settings | about
+
+
+def written(config: Mapping[str, Any]) -> dict[str, str]:
+    """Every part of a configuration as a user writes it: ``{"encoding": "rope:base=500000", ...}``."""
+    return _texts(json.dumps({name: value for name, value in config.items() if name not in seeds_of(config)}))
 
 
 def types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -218,7 +218,7 @@ _STATES = "SEMI JOIN states USING (identity, shard_bytes, shard_changed)"
 def _insert(connection: duckdb.DuckDBPyConnection, fresh: Sequence[Shard], found: Listing) -> None:
     """Make the tables ``all_cells`` and ``numbers`` of what was indexed and what was read."""
     rows = [
-        describe(shard.identity, shard.config, shard.versions)
+        describe(shard.identity, shard.config, shard.versions, shard.parts)
         | {"diverged": shard.diverged, "tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes}
         | dict(zip(("shard_bytes", "shard_changed"), found.shards[shard.identity], strict=True))
         for shard in fresh

@@ -24,7 +24,7 @@ import duckdb
 import numpy as np
 
 from farfield.errors import FarfieldError
-from farfield.studies.columns import describe, types_of
+from farfield.studies.columns import types_of, written
 from farfield.studies.identity import data_version_of
 
 TEMPORARY = ".writing"
@@ -66,6 +66,7 @@ class Shard(NamedTuple):
     Attributes:
         identity: of its cell.
         encoding, task, seed: as a user writes them; for readers of the file alone, as the configuration has them too.
+        parts: all of :func:`farfield.studies.columns.written`; None where an early version wrote it.
         config, versions: as stored.
         tensors_sha256: of its sibling.
         tensors_bytes: size of its sibling; None where an early version wrote it.
@@ -76,6 +77,7 @@ class Shard(NamedTuple):
     encoding: str
     task: str
     seed: int | None
+    parts: dict[str, str] | None
     config: dict[str, Any]
     versions: dict[str, str]
     tensors_sha256: str
@@ -198,10 +200,10 @@ def write_shard(
         connection.execute(
             "COPY (SELECT $identity AS identity, $encoding AS encoding, $task AS task, CAST($seed AS BIGINT) AS seed, "
             f"probe, NULLIF(length, -1) AS length, {NUMBER}, $config AS config, $versions AS versions, "
-            "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, "
+            "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, $parts AS parts, "
             f"$content_sha256 AS content_sha256 FROM rows) TO {quoted(path)} (FORMAT parquet)",
             {name: getattr(shard, name) for name in Shard._fields[:4]}
-            | {"config": json.dumps(config), "versions": json.dumps(shard.versions)}
+            | {name: json.dumps(getattr(shard, name)) for name in ("parts", "config", "versions")}
             | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes}
             | {"content_sha256": _checksum(shard)},
         )
@@ -212,15 +214,15 @@ def make_shard(
     identity: str, config: dict[str, Any], found: Sequence[tuple[str, int | None, float]], tensors: bytes
 ) -> Shard:
     """A shard of this process, as :func:`write_shard` writes it."""
-    made_by = versions()
-    about = describe(identity, config, made_by)
+    parts = written(config)
     return Shard(
         identity,
-        about["encoding"],
-        about["task"],
-        about["seed"],
+        parts["encoding"],
+        parts["task"],
+        config.get("seed"),
+        parts,
         config,
-        made_by,
+        versions(),
         hashlib.sha256(tensors).hexdigest(),
         len(tensors),
         [probe for probe, _, _ in found],
@@ -265,16 +267,16 @@ def _read(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Iterator[
         yield path, Fault("damaged", "holds no rows") if row is None else _checked(path, *row)
 
 
-# `list` keeps the order of a file's rows where that is asked for. Early shards lack the last two columns.
+# `list` keeps the order of a file's rows where that is asked for. Early shards lack three of the columns.
 QUERY = """
     SELECT filename, COUNT(DISTINCT (identity, encoding, task, seed, config, versions, tensors_sha256)),
       ANY_VALUE(content_sha256), ANY_VALUE(identity), ANY_VALUE(encoding), ANY_VALUE(task), ANY_VALUE(seed),
-      ANY_VALUE(config), ANY_VALUE(versions), ANY_VALUE(tensors_sha256), ANY_VALUE(tensors_bytes),
+      ANY_VALUE(parts), ANY_VALUE(config), ANY_VALUE(versions), ANY_VALUE(tensors_sha256), ANY_VALUE(tensors_bytes),
       LIST(probe ORDER BY file_row_number), LIST(COALESCE(length, -1) ORDER BY file_row_number),
       LIST(value ORDER BY file_row_number)
     FROM (
-      SELECT NULL::BIGINT AS tensors_bytes, NULL::VARCHAR AS content_sha256 WHERE false UNION ALL BY NAME
-      FROM read_parquet(?, filename = true, file_row_number = true, union_by_name = true)
+      SELECT NULL::BIGINT AS tensors_bytes, NULL::VARCHAR AS content_sha256, NULL::VARCHAR AS parts
+      WHERE false UNION ALL BY NAME FROM read_parquet(?, filename = true, file_row_number = true, union_by_name = true)
     ) GROUP BY filename
 """
 
@@ -291,8 +293,9 @@ def _checked(path: Path, different: int, checksum: str | None, *columns: Any) ->
     try:
         stored = Shard(*columns)
         shard = stored._replace(
-            config=json.loads(columns[4]),
-            versions=json.loads(columns[5]),
+            parts=None if stored.parts is None else json.loads(columns[4]),
+            config=json.loads(columns[5]),
+            versions=json.loads(columns[6]),
             lengths=np.array(stored.lengths, np.int32),
             values=np.array(stored.values, np.float64),
         )
