@@ -19,11 +19,13 @@ from safetensors.numpy import load_file, save_file
 
 from farfield.errors import FarfieldError
 from farfield.normalizers.softmax import Softmax
-from farfield.studies import running
+from farfield.studies import index, running
+from farfield.studies.query import OpenStore
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
 from farfield.studies.store import TEMPORARY, DamagedShard, Store
-from support import cells_of, drawn_head, small_cell
+from farfield.studies.verifying import verify
+from support import cells_of, drawn_head, small_cell, untrained
 
 HOST = socket.gethostname()
 
@@ -90,7 +92,7 @@ def test_a_folder_may_have_any_name(folder, rope_result, tmp_path):
     store = Store(tmp_path / folder)
     store.write(rope_result)
     assert_same(store.read(rope_result.cell), rope_result)
-    assert store.measurements()
+    assert len(OpenStore(store.folder).rows("FROM measurements").rows) == len(list(rope_result.measurements()))
 
 
 def test_an_unknown_or_changed_cell_is_not_mistaken_for_one_that_is_there(rope_result, tmp_path):
@@ -173,37 +175,6 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
         assert_same(result, named(rope_result, seed))
 
 
-def test_measurements_pass_over_a_damaged_shard_with_one_warning(rope_result, tmp_path):
-    store = Store(tmp_path)
-    for seed in range(3):
-        store.write(named(rope_result, seed))
-    empty(tmp_path / f"{named(rope_result, 1).cell.identity}.parquet")
-    with pytest.warns(DamagedShard) as caught:
-        rows = store.measurements()
-    assert len(caught) == 1
-    assert {row["seed"] for row in rows} == {0, 2}
-
-
-def test_measurements_are_the_rows_of_every_result(rope_result, untrained_learned, tmp_path):
-    store = Store(tmp_path)
-    assert store.measurements() == []
-    results = [rope_result, named(rope_result, 7), untrained_learned]
-    for result in results:
-        store.write(result)
-    rows = store.measurements()
-    assert len(rows) == sum(len(list(result.measurements())) for result in results)
-    found = {(row["identity"], row["probe"], row["length"]): row["value"] for row in rows}
-    assert len(found) == len(rows)
-    for result in results:
-        for probe, length, value in result.measurements():
-            assert found[result.cell.identity, probe, length] == pytest.approx(value, nan_ok=True, abs=0)
-    assert {(row["encoding"], row["task"], row["seed"]) for row in rows} == {
-        ("rope", "offset", 0),
-        ("rope", "offset", 7),
-        ("learned", "offset", 0),
-    }
-
-
 @pytest.fixture(scope="module")
 def dead_process() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
@@ -220,7 +191,7 @@ def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp
     elsewhere = tmp_path / f"{parquet.name}.another-machine.{dead_process}{TEMPORARY}"
     for leftover in (dead, alive, elsewhere):
         leftover.write_bytes(b"half a file")
-    rows = store.measurements()
+    rows = OpenStore(tmp_path).rows("FROM measurements").rows
     assert len(rows) == len(list(rope_result.measurements()))
     assert_same(Store(tmp_path).read(rope_result.cell), rope_result)
     assert not dead.exists()
@@ -254,7 +225,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
 
 def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
     store = Store(tmp_path)
-    monkeypatch.setattr("farfield.studies.store._write_parquet", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("farfield.studies.shards.write_shard", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.write(rope_result)
     assert store.read(rope_result.cell) is None
@@ -278,7 +249,7 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
                 patch.setattr(os, "getpid", lambda: 99999999)
                 Store(tmp_path).write(other)
 
-    monkeypatch.setattr("farfield.studies.store._flush", interrupted)
+    monkeypatch.setattr("farfield.studies.shards.flush", interrupted)
     store.write(rope_result)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))
@@ -305,3 +276,107 @@ def test_two_writers_of_one_process_may_write_the_same_cell_at_once(rope_result,
     assert errors == []
     assert_same(stores[0].read(rope_result.cell), rope_result)
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))
+
+
+def test_a_cell_under_another_ones_name_is_not_mistaken_for_it(rope_result, tmp_path):
+    """A copied or renamed file, or a hash that is no longer the configuration's."""
+    store, other = Store(tmp_path), named(rope_result, 1)
+    store.write(rope_result)
+    for path in list(tmp_path.iterdir()):
+        path.rename(path.with_name(path.name.replace(rope_result.cell.identity, other.cell.identity)))
+    with pytest.warns(DamagedShard):
+        assert store.read(other.cell) is None
+    with pytest.warns(DamagedShard):
+        assert store.finished() == frozenset()
+
+
+def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path):
+    store, results = Store(tmp_path), [named(rope_result, seed) for seed in range(4)]
+    for result in results:
+        store.write(result)
+    identities = [result.cell.identity for result in results]
+    assert store.finished() == set(identities)
+    empty(tmp_path / f"{identities[0]}.parquet")
+    (tensors,) = tmp_path.glob(f"{identities[1]}-*")
+    cut_in_half(tensors)
+    missing(next(tmp_path.glob(f"{identities[2]}-*")))
+    with pytest.warns(DamagedShard) as caught:
+        assert store.finished() == {identities[3]}
+    assert len(caught) == 3
+
+
+def test_a_failure_is_kept_until_the_cell_is_finished(rope_result, tmp_path):
+    store = Store(tmp_path)
+    store.write_failure(rope_result.cell, "out of memory")
+    assert names(tmp_path) == {f"{rope_result.cell.identity}.failed.json"}
+    assert store.read(rope_result.cell) is None
+    store.write(rope_result)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet", ".safetensors"}
+
+
+def test_a_writer_leaves_an_index_of_many_cells(rope_result, tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "FEWEST", 4)
+    monkeypatch.setattr("farfield.studies.store.INDEXED_TOGETHER", 5)
+    store = Store(tmp_path)
+    for seed in range(8):
+        store.write(named(rope_result, seed))
+    store.settle()  # three are left, too few for another file
+    assert len(index.indexes(tmp_path)) == 1
+    monkeypatch.setattr(index, "read_shards", lambda paths: iter(()) if len(paths) == 3 else pytest.fail("read again"))
+    assert len(OpenStore(tmp_path).rows("FROM cells").rows) == 5
+
+
+WRITER = """
+import dataclasses, sys
+from pathlib import Path
+from support import small_cell, untrained
+from farfield.studies.store import Store
+store, first = Store(sys.argv[1]), int(sys.argv[2])
+result = untrained(small_cell())
+for seed in range(first, first + 100):
+    store.write(dataclasses.replace(result, cell=dataclasses.replace(result.cell, seed=seed)))
+store.settle()
+"""
+
+
+@pytest.mark.slow
+def test_four_processes_of_a_hundred_records_leave_four_hundred(tmp_path):
+    here = Path(__file__).parent
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(first)], cwd=here)
+        for first in range(0, 400, 100)
+    ]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    verified = verify(tmp_path)
+    assert (verified.cells, verified.findings) == (400, [])
+    assert OpenStore(tmp_path).rows("SELECT COUNT(*), COUNT(DISTINCT seed) FROM cells").rows == [(400, 400)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["200k", "208k", "216k", "224k", "232k", "240k"])
+def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_space(size, tmp_path, monkeypatch):
+    """A small disk of its own; the sizes end within the tensors of a cell, its shard, or the index."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", tmp_path], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a disk")
+    monkeypatch.setattr(index, "FEWEST", 1)
+    monkeypatch.setattr("farfield.studies.store.INDEXED_TOGETHER", 1)
+    result = untrained(small_cell(model="head:16"))
+    try:
+        store, kept = Store(tmp_path / "store"), 0
+        with pytest.raises(FarfieldError, match=r": No space left on device; what is finished is kept"):
+            for kept in range(100):
+                store.write(named(result, kept))
+        assert kept > 2
+        found = verify(store.folder)
+        assert found.sound, found.findings
+        assert found.cells == kept == len(OpenStore(store.folder).rows("FROM cells").rows)
+        assert not list(store.folder.rglob(f"*{TEMPORARY}"))
+        subprocess.run(["mount", "-o", "remount,size=4m", tmp_path], check=True)
+        for seed in range(kept, kept + 5):
+            store.write(named(result, seed))
+        assert verify(store.folder).findings == []
+        for seed in range(kept + 5):
+            assert_same(store.read(named(result, seed).cell), named(result, seed))
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

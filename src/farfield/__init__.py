@@ -5,17 +5,23 @@ import farfield as ff
 result = ff.train("rope", "offset:2", seeds=8)
 print(result.accuracy[48], result.carrier, result.dilution)
 result.plot("rope.png")
+ff.open("runs").measurements()
 """
 
-from farfield import encodings, models, normalizers, positions, tasks
-from farfield.api import TrainResult, train
-from farfield.errors import FarfieldError
-from farfield.kernels import kernel
-from farfield.realizability import solve as predict
-from farfield.realizability.conjecture import search as conjecture
-from farfield.showing import show
-from farfield.studies.study import Study
-from farfield.studies.study_file import load_study
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from farfield import encodings, models, normalizers, positions, tasks
+    from farfield.api import TrainResult, train
+    from farfield.errors import FarfieldError
+    from farfield.kernels import kernel
+    from farfield.realizability import solve as predict
+    from farfield.realizability.conjecture import search as conjecture
+    from farfield.showing import show
+    from farfield.studies.query import open
+    from farfield.studies.study import Study
+    from farfield.studies.study_file import load_study
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,9 +35,42 @@ __all__ = [
     "load_study",
     "models",
     "normalizers",
+    "open",
     "positions",
     "predict",
     "show",
     "tasks",
     "train",
 ]
+
+# Imported when asked for: JAX takes a second to import, and a question to a store needs none of it.
+_PLACES = {
+    "FarfieldError": "farfield.errors:FarfieldError",
+    "Study": "farfield.studies.study:Study",
+    "TrainResult": "farfield.api:TrainResult",
+    "conjecture": "farfield.realizability.conjecture:search",
+    "encodings": "farfield.encodings",
+    "kernel": "farfield.kernels:kernel",
+    "load_study": "farfield.studies.study_file:load_study",
+    "models": "farfield.models",
+    "normalizers": "farfield.normalizers",
+    "open": "farfield.studies.query:open",
+    "positions": "farfield.positions",
+    "predict": "farfield.realizability:solve",
+    "show": "farfield.showing:show",
+    "tasks": "farfield.tasks",
+    "train": "farfield.api:train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'farfield' has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    found = importlib.import_module(module)
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield.api import finite
+from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.rotary import Rotary, RotaryFamily
 from farfield.errors import FarfieldError
@@ -23,12 +24,7 @@ from farfield.probes.kernel_dilution import TargetDilution, rival_sums, target_d
 from farfield.registry import LARGEST_WHOLE
 from farfield.showing import written_settings
 
-# The carrier-only logit at the target, m_Q^T R_{-K} m_K / sqrt(d), of heads trained on fixed offsets; measured
-# values are in docs/reproduction.md, "Worth knowing".
-LOGIT_SCALE = 8.0
 LARGEST_SCALE = 1e6
-# The context before stretching of Llama 3; a training length that is given takes its place.
-TRAINED = 8192
 # One array of a number a position is kept at a time: 128 MiB.
 LONGEST = 2**24
 # As many as the curves of a figure that can be told apart.

@@ -65,3 +65,26 @@ def over_seeds(
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])
     return Estimate(mean, low, high, n, f"Student t 95% over {n} seeds")
+
+
+RESAMPLES = 10_000
+
+
+def bootstrap(values: Sequence[float] | np.ndarray) -> Estimate:
+    """Mean over seeds with the percentile bootstrap's 95% interval.
+
+    The resamples are fixed, so that equal values give equal intervals. Where all values agree, or there is one, nothing
+    can be resampled: the interval is that point, or none.
+    """
+    array = np.asarray(values, float)
+    n, mean = len(array), float(array.mean())
+    if n == 1:
+        return Estimate(mean, None, None, 1, "one seed, no interval")
+    random = np.random.default_rng(0)
+    means = (
+        [array[random.integers(n, size=n)].mean() for _ in range(RESAMPLES)]
+        if n > 1000
+        else (array[random.integers(n, size=(RESAMPLES, n))].mean(axis=1))
+    )
+    low, high = np.quantile(means, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return Estimate(mean, float(low), float(high), n, f"percentile bootstrap 95% over {n} seeds")

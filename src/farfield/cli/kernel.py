@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from farfield.cli.common import Json, Plot, answer, whole_numbers
+from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.errors import FarfieldError
-from farfield.kernels import LOGIT_SCALE, TRAINED
 
 
 def kernel(

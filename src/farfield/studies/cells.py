@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 import operator
 from collections.abc import Iterable
@@ -25,13 +23,11 @@ from farfield.normalizers.softmax import Softmax
 from farfield.positions import Regime, regimes
 from farfield.positions.shifted import Fixed
 from farfield.registry import Registry
+from farfield.studies.identity import identity_of
 from farfield.tasks import Positional, Task, tasks
 from farfield.training import Knobs, Shape
 
 HEAD, SOFTMAX, FIXED = Head(), Softmax(), Fixed()
-
-# Enters every cell's identity. Raise it when a change of code changes what a stored number means.
-DATA_VERSION = 3
 
 # Whole-number settings with the least and the most of each; the most keep a slip of the keyboard from filling memory.
 WHOLE = {
@@ -266,12 +262,7 @@ class Cell:
     @property
     def identity(self) -> str:
         """Content hash of the resolved configuration: 16 hexadecimal digits, the name of the cell's files."""
-        config = self.config()
-        for name in ("data_seed", "evaluation_seed"):
-            if config[name] is None:  # a cell with one seed has the name it had before there were three
-                del config[name]
-        content = json.dumps({"data_version": DATA_VERSION, **config}, sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return identity_of(self.config())
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
+from safetensors.numpy import save
 
 from farfield.encodings.rope import Rotary
 from farfield.errors import FarfieldError
@@ -338,6 +340,16 @@ def to_arrays(result: CellResult) -> dict[str, np.ndarray]:
         kept = jax.tree_util.tree_leaves_with_path(result.snapshots)
         named |= {f"snapshots{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in kept}
     return named | {name: np.asarray(getattr(result, name)) for name in ARRAYS}
+
+
+def to_bytes(result: CellResult) -> bytes:
+    """A result as the content of a safetensors file; equal for results that agree bit for bit."""
+    return save({name: np.ascontiguousarray(array) for name, array in to_arrays(result).items()})
+
+
+def content_of(result: CellResult) -> str:
+    """SHA-256 of :func:`to_bytes`."""
+    return hashlib.sha256(to_bytes(result)).hexdigest()
 
 
 def from_arrays(cell: Cell, arrays: dict[str, np.ndarray]) -> CellResult:

@@ -126,6 +126,8 @@ def run(
     try:
         _run_chunks(chunks(missing), workers or cores(), keep, train)
     finally:
+        if store is not None:
+            store.settle()
         progress.finish()
     return [finished[cell] for cell in wanted]
 

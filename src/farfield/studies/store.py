@@ -11,32 +11,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import socket
-import uuid
+import threading
 import warnings
-from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from farfield.errors import FarfieldError
+from farfield.studies import index, shards
 from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult, from_arrays, to_arrays
+from farfield.studies.results import CellResult, from_arrays, to_bytes
+from farfield.studies.shards import TEMPORARY, Shard, State, versions
 
-TEMPORARY = ".writing"
+__all__ = ["TEMPORARY", "DamagedShard", "Store", "versions"]
 
-
-def versions() -> dict[str, str]:
-    """Versions of what a number depends on, stored with it."""
-    packages = {name: metadata.version(name) for name in ("farfield", "jax", "jaxlib", "numpy", "optax")}
-    return packages | {"python": platform.python_version(), "platform": platform.platform()}
+# Cells that a writer leaves one file of the index for.
+INDEXED_TOGETHER = 256
 
 
 class DamagedShard(UserWarning):
@@ -44,7 +36,7 @@ class DamagedShard(UserWarning):
 
 
 class Store:
-    """Finished cells in a folder.
+    """Finished cells in a folder, for those who run cells; :func:`farfield.open` is for those who read them.
 
     Args:
         folder: made if it is missing.
@@ -55,10 +47,13 @@ class Store:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        self._written: list[tuple[Shard, State]] = []
+        self._lock = threading.Lock()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write(self.folder / "probe", lambda path: path.write_bytes(b""))
-            (self.folder / "probe").unlink(missing_ok=True)
+            probe = shards.temporary_name(self.folder / "probe")
+            probe.write_bytes(b"")
+            probe.unlink(missing_ok=True)
         except OSError as reason:
             raise FarfieldError(
                 f"cannot write to {self.folder}: {reason.strerror}; choose another folder with --out"
@@ -71,125 +66,98 @@ class Store:
         Raises:
             FarfieldError: if the disk is full or the folder has become unwritable.
         """
-        content = save({name: np.ascontiguousarray(array) for name, array in to_arrays(result).items()})
-        checksum = hashlib.sha256(content).hexdigest()
-        parquet = self._parquet(result.cell)
+        content = to_bytes(result)
+        cell, identity, found = result.cell, result.cell.identity, list(result.measurements())
+        written: list[Shard] = []
+
+        def fill(path: Path) -> None:
+            written.append(shards.write_shard(path, identity, cell.config(), found, content))
+
         try:
-            self._write(self._tensors(result.cell, checksum), lambda path: path.write_bytes(content))
-            self._write(parquet, lambda path: _write_parquet(path, result, checksum))
+            checksum = hashlib.sha256(content).hexdigest()
+            shards.write_atomically(self._tensors(cell, checksum), lambda path: path.write_bytes(content))
+            state = shards.write_atomically(self._shard(cell), fill)
+            self._failure(cell).unlink(missing_ok=True)
         except (OSError, duckdb.Error) as reason:
-            raise FarfieldError(
-                f"cannot write to {self.folder}: {reason}; what is finished is kept: once this is mended, run the same "
-                "command again"
-            ) from None
+            raise shards.cannot_write(self.folder, reason) from None
+        with self._lock:
+            self._written.append((written[-1], state))
+            full = len(self._written) >= INDEXED_TOGETHER
+        if full:
+            self.settle()
+
+    def settle(self) -> None:
+        """Leave an index of what was written, so that whoever opens a large store need not wait."""
+        with self._lock:
+            fresh, self._written = self._written, []
+        # A few are read as fast one by one.
+        if len(fresh) >= index.FEWEST:
+            index.add(self.folder, fresh)
+
+    def write_failure(self, cell: Cell, reason: str) -> None:
+        """Keep why a cell could not be finished, until it is.
+
+        Raises:
+            FarfieldError: if the disk is full or the folder has become unwritable.
+        """
+        record = {"identity": cell.identity, "reason": reason, "config": cell.config(), "versions": versions()}
+        text = json.dumps(record, indent=1)
+        try:
+            shards.write_atomically(self._failure(cell), lambda path: path.write_text(text, encoding="utf-8"))
+        except OSError as error:
+            raise shards.cannot_write(self.folder, error) from None
 
     def read(self, cell: Cell) -> CellResult | None:
         """A finished cell, or None if it is not there or its files are damaged (one warning names the file)."""
-        parquet = self._parquet(cell)
-        if not parquet.exists():
+        path = self._shard(cell)
+        if not path.exists():
             return None
-        try:
-            checksum = _read_checksum(parquet)
-        except duckdb.Error:
-            return self._damaged(parquet)
-        tensors = self._tensors(cell, checksum)
+        ((_, shard),) = shards.read_shards([path])
+        if not isinstance(shard, Shard):
+            return self._damaged(path)
+        tensors = self._tensors(cell, shard.tensors_sha256)
         try:
             content = tensors.read_bytes()
-            if hashlib.sha256(content).hexdigest() != checksum:
+            if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
                 return self._damaged(tensors)
             return from_arrays(cell, load(content))
         except (OSError, KeyError, SafetensorError):
             return self._damaged(tensors)
 
-    def measurements(self) -> list[dict[str, Any]]:
-        """Every measurement of every readable shard, as rows: identity, encoding, task, seed, probe, length, value."""
-        rows: list[dict[str, Any]] = []
-        with duckdb.connect() as connection:
-            for shard in sorted(self.folder.glob("*.parquet")):
-                try:
-                    found = connection.execute(
-                        "SELECT identity, encoding, task, seed, probe, length, value FROM read_parquet(?)", [str(shard)]
-                    )
-                    names = [column[0] for column in found.description or []]
-                    rows += [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-                except duckdb.Error:
-                    self._damaged(shard)
-        return rows
+    def finished(self) -> frozenset[str]:
+        """Identities of the cells that are there, fast for thousands; one warning names each damaged file.
 
-    def _parquet(self, cell: Cell) -> Path:
+        Shards are read whole once; of tensors, the size is compared. :meth:`read` compares their content as well.
+        """
+        with (loaded := index.load(self.folder)).connection as connection:
+            rows = connection.execute("SELECT identity, tensors_sha256, tensors_bytes FROM cells").fetchall()
+        for path in loaded.faults:
+            self._damaged(path)
+        found = set()
+        for identity, checksum, size in rows:
+            name = shards.tensors_name(identity, checksum)
+            there = loaded.listing.tensors.get(name)
+            if there is None or there != (there if size is None else size):
+                self._damaged(self.folder / name)
+            else:
+                found.add(identity)
+        return frozenset(found)
+
+    def _shard(self, cell: Cell) -> Path:
         return self.folder / f"{cell.identity}.parquet"
 
     def _tensors(self, cell: Cell, checksum: str) -> Path:
-        return self.folder / f"{cell.identity}-{checksum[:12]}.safetensors"
+        return self.folder / shards.tensors_name(cell.identity, checksum)
+
+    def _failure(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.identity}.failed.json"
 
     def _damaged(self, path: Path) -> None:
         warnings.warn(f"{path} is damaged or incomplete: running its cell again", DamagedShard, stacklevel=3)
 
-    def _write(self, path: Path, fill: Callable[[Path], Any]) -> None:
-        """Write under a temporary name, flush to disk, rename, flush the folder."""
-        writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
-        temporary = path.with_name(f"{path.name}.{socket.gethostname()}.{writer}{TEMPORARY}")
-        try:
-            fill(temporary)
-            _flush(temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _flush(self.folder)
-
     def _remove_leftovers(self) -> None:
         """Remove temporary files of processes of this machine that are gone."""
-        for leftover in self.folder.glob(f"*.{socket.gethostname()}.*{TEMPORARY}"):
-            process = leftover.name.removesuffix(TEMPORARY).rpartition(".")[2].partition("-")[0]
-            if process.isdigit() and not _alive(int(process)):
-                leftover.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _write_parquet(path: Path, result: CellResult, checksum: str) -> None:
-    config = result.cell.config()
-    found = list(result.measurements())
-    columns = {
-        "probe": np.array([row.probe for row in found], object),
-        "length": np.array([-1 if row.length is None else row.length for row in found], np.int32),
-        "value": np.array([row.value for row in found], np.float64),
-    }
-    with duckdb.connect() as connection:
-        connection.register("found", columns)
-        connection.execute(
-            "CREATE TABLE shard AS SELECT ? AS identity, ? AS encoding, ? AS task, CAST(? AS BIGINT) AS seed, probe, "
-            "NULLIF(length, -1) AS length, value, ? AS config, ? AS versions, ? AS tensors_sha256 FROM found",
-            [
-                result.cell.identity,
-                config["encoding"]["name"],
-                config["task"]["name"],
-                result.cell.seed,
-                json.dumps(config),
-                json.dumps(versions()),
-                checksum,
-            ],
-        )
-        connection.execute(f"COPY shard TO '{str(path).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
-
-
-def _read_checksum(parquet: Path) -> str:
-    with duckdb.connect() as connection:
-        row = connection.execute("SELECT any_value(tensors_sha256) FROM read_parquet(?)", [str(parquet)]).fetchone()
-    return str(row[0]) if row else ""
+        for folder in (self.folder, self.folder / index.FOLDER):
+            for leftover in folder.glob(f"*{TEMPORARY}"):
+                if shards.abandoned(leftover):
+                    leftover.unlink(missing_ok=True)

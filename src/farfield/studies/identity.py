@@ -1,0 +1,43 @@
+"""What a cell's name is made of: a content hash of its resolved configuration and of the code's data version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# Enters every cell's identity. Raise it when a change of code changes what a stored number means.
+DATA_VERSION = 3
+
+
+def identity_of(config: Mapping[str, Any], data_version: int = DATA_VERSION) -> str:
+    """Content hash of a resolved configuration: 16 hexadecimal digits, the name of the cell's files.
+
+    Seeds that are not told apart are left out: a cell with one seed has the name it had before there were three.
+    """
+    given = {name: value for name, value in config.items() if not (_is_seed(name) and value is None)}
+    return _hash({"data_version": data_version, **given})
+
+
+def data_version_of(config: Mapping[str, Any], identity: str) -> int | None:
+    """The data version under which a configuration has this identity; None if it never had it."""
+    return next((v for v in range(DATA_VERSION, 0, -1) if identity_of(config, v) == identity), None)
+
+
+def seeds_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Every seed that a configuration sets, by name."""
+    return {name: value for name, value in config.items() if _is_seed(name) and value is not None}
+
+
+def setting_of(config: Mapping[str, Any]) -> str:
+    """Content hash of a configuration without its seeds: equal for cells that differ in nothing else."""
+    return _hash({name: value for name, value in config.items() if not _is_seed(name)})
+
+
+def _is_seed(name: str) -> bool:
+    return name == "seed" or name.endswith("_seed")
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

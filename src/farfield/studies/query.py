@@ -1,0 +1,204 @@
+"""Reading a store: its measurements as a data frame, as SQL, or as results with their weights."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import duckdb
+import numpy as np
+
+from farfield.errors import FarfieldError
+from farfield.studies import index
+from farfield.studies.index import Listing
+from farfield.studies.shards import Fault, first_line, quoted
+
+if TYPE_CHECKING:
+    import pandas
+
+    from farfield.studies.results import CellResult
+    from farfield.studies.summary import Summary
+
+
+class Table(NamedTuple):
+    """What a query found."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+class OpenStore:
+    """A store as it was when it was opened, in memory; nothing in its folder is changed, but for the index.
+
+    Args:
+        folder: of a store.
+
+    Attributes:
+        folder: the same.
+        listing: names and sizes of its files.
+        faults: shards that are left out, with the reason, by path.
+
+    Raises:
+        FarfieldError: if there is no such folder, or it cannot be read.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        loaded = index.load(self.folder)
+        self.listing: Listing = loaded.listing
+        self.faults: dict[Path, Fault] = loaded.faults
+        self._connection = loaded.connection
+        # What is asked of it later cannot reach beyond these tables.
+        self._connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+
+    def __repr__(self) -> str:
+        return f"<store {self.folder}: {len(self.listing.shards) - len(self.faults)} cells>"
+
+    def cells(self) -> pandas.DataFrame:
+        """One row a finished cell: its settings as a user writes them, whether it diverged, versions, platform."""
+        return self._connection.cursor().execute("FROM cells").df()
+
+    def measurements(self, *probes: str) -> pandas.DataFrame:
+        """One row a measurement: the columns of its cell, ``probe``, ``length`` (missing where none) and ``value``.
+
+        Args:
+            probes: those wanted, for example ``"accuracy"``; all of them if none is named.
+
+        Raises:
+            FarfieldError: for a probe that the store does not have.
+        """
+        import pandas
+
+        cells = self._connection.cursor().execute("FROM all_cells").df()
+        about = [name for name in self._names("measurements") if name not in ("probe", "length", "value")]
+        found = self._numbers(probes)
+        place = found["number"] - 1  # numbers count the rows of all_cells from 1
+        columns: dict[str, Any] = {}
+        for name in about:
+            column = cells[name]
+            # A text of a cell stands beside hundreds of measurements: held once, it costs a tenth.
+            repeats = column.astype("category").array if _holds_text(column) else column.array
+            columns[name] = repeats.take(place)
+        places = list(columns).index("diverged") if "diverged" in columns else len(columns)
+        length = pandas.array(np.ma.filled(found["length"], 0), dtype="Int64")
+        length[np.ma.getmaskarray(found["length"])] = pandas.NA
+        frame = pandas.DataFrame(columns)
+        frame.insert(places, "probe", pandas.Categorical(found["probe"]))
+        frame.insert(places + 1, "length", length)
+        frame.insert(places + 2, "value", found["value"])
+        return frame
+
+    def _numbers(self, probes: tuple[str, ...]) -> dict[str, Any]:
+        connection = self._connection.cursor()
+        if probes:
+            known = {row[0] for row in connection.execute("SELECT DISTINCT probe FROM numbers").fetchall()}
+            if absent := sorted({*probes} - known):
+                raise FarfieldError(f"the store has no probe {', '.join(absent)}; it has {', '.join(sorted(known))}")
+        wanted = f"WHERE probe IN ({', '.join(map(quoted, probes))})" if probes else ""
+        return connection.execute(
+            f"SELECT * FROM numbers {wanted} ORDER BY number, probe, length NULLS LAST"
+        ).fetchnumpy()
+
+    def _names(self, table: str) -> list[str]:
+        return [row[0] for row in self._connection.cursor().execute(f"DESCRIBE {table}").fetchall()]
+
+    def sql(self, query: str) -> pandas.DataFrame:
+        """What a query of the tables ``measurements`` and ``cells`` finds.
+
+        >>> ff.open("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
+        ...                     "WHERE probe = 'accuracy' AND length = 48 GROUP BY encoding")
+
+        Raises:
+            FarfieldError: for a query that is wrong, does not read, or reaches for anything else.
+        """
+        return self._run(query, lambda found: found.df())
+
+    def rows(self, query: str) -> Table:
+        """The same as plain rows, without pandas."""
+        return self._run(
+            query, lambda found: Table([column[0] for column in found.description or []], found.fetchall())
+        )
+
+    def _run(self, query: str, fetch: Any) -> Any:
+        connection = self._connection.cursor()
+        try:
+            statements = connection.extract_statements(query)
+            kinds = {statement.type for statement in statements}
+            if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+                raise FarfieldError(
+                    "one query that reads is wanted, for example SELECT encoding, avg(value) FROM measurements "
+                    "WHERE probe = 'accuracy' GROUP BY encoding"
+                )
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            try:
+                return fetch(connection.execute(query))
+            finally:
+                connection.execute("ROLLBACK")
+        except duckdb.PermissionException:
+            raise FarfieldError(
+                "the query reaches outside the store: it may read the tables measurements and cells, and nothing else"
+            ) from None
+        except duckdb.Error as reason:
+            raise FarfieldError(f"the query cannot run: {self._in_words(reason)}") from None
+
+    def _in_words(self, reason: duckdb.Error) -> str:
+        text = first_line(reason)
+        if isinstance(reason, duckdb.CatalogException) and text.startswith("Catalog Error: Table"):
+            return f"{text} The tables are measurements and cells."
+        if isinstance(reason, duckdb.BinderException) and "not found" in text:
+            return f"{text} The columns are {', '.join(self._names('measurements'))}."
+        return text
+
+    def results(self, where: str = "true") -> Iterator[CellResult]:
+        """Finished cells with their weights, one after another; damaged ones are left out with a warning.
+
+        Args:
+            where: which, in the columns of ``cells``, for example ``"encoding = 'rope' AND seed < 3"``.
+
+        Raises:
+            FarfieldError: for a condition that is wrong.
+        """
+        from farfield.studies.cells import Cell
+        from farfield.studies.identity import DATA_VERSION
+        from farfield.studies.store import Store
+
+        found = self.rows(f"SELECT identity, config, data_version FROM cells WHERE {where}\nORDER BY identity").rows
+        store = Store.__new__(Store)
+        store.folder = self.folder
+        for identity, config, data_version in found:
+            if data_version != DATA_VERSION:
+                warnings.warn(f"{identity} was made under data version {data_version}: left out", stacklevel=2)
+                continue
+            result = store.read(Cell.from_config(json.loads(config)))
+            if result is not None:
+                yield result
+
+    def summaries(self, where: str = "true", **settings: Any) -> list[Summary]:
+        """Statistics over seeds of every setting; see :func:`farfield.studies.summary.summarize`.
+
+        Args:
+            where: which cells, in the columns of ``cells``.
+            settings: of :func:`farfield.studies.summary.summarize`.
+        """
+        from farfield.studies.summary import PROBES, from_store, summarize
+
+        return summarize(from_store(self, where, settings.get("probes", PROBES)), **settings)
+
+
+def open(folder: Path | str) -> OpenStore:
+    """Open a store to read it.
+
+    >>> import farfield as ff
+    >>> ff.open("runs").measurements().groupby(["encoding", "length"]).value.mean()     # doctest: +SKIP
+
+    Raises:
+        FarfieldError: if there is no such folder, or it cannot be read.
+    """
+    return OpenStore(folder)
+
+
+def _holds_text(column: Any) -> bool:
+    return column.dtype == object or str(column.dtype).startswith("str")

@@ -1,0 +1,346 @@
+"""Files of a store: written whole or not at all, and read with everything checked that they say of themselves.
+
+A **shard** ``<identity>.parquet`` holds the measurements of one cell in long form, its configuration, the versions
+that made it and two checksums: of its own content, and of the tensors in its sibling.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import duckdb
+import numpy as np
+
+from farfield.errors import FarfieldError
+from farfield.studies.columns import types_of, written
+from farfield.studies.identity import data_version_of
+
+TEMPORARY = ".writing"
+SHARD = re.compile(r"([0-9a-f]{16})\.parquet")
+TENSORS = re.compile(r"([0-9a-f]{16})-([0-9a-f]{12})\.safetensors")
+# An array's NaN enters a query as NULL, which averages would pass over in silence.
+NUMBER = "COALESCE(value, 'nan') AS value"
+# Shards that one query reads. What fails is read again by halves, down to the damaged file.
+BATCH = 256
+
+
+class Fault(NamedTuple):
+    """Why a file is not what its name says.
+
+    Attributes:
+        kind: ``damaged`` if it cannot be read whole, ``foreign`` if it holds another cell than its name says.
+        what: the reason, in words.
+    """
+
+    kind: Literal["damaged", "foreign"]
+    what: str
+
+
+class State(NamedTuple):
+    """Size in bytes and time of change in nanoseconds of a file: another state means another content."""
+
+    size: int
+    changed: int
+
+
+def state_of(status: os.stat_result) -> State:
+    """The state that the system reports of a file."""
+    return State(status.st_size, status.st_mtime_ns)
+
+
+class Shard(NamedTuple):
+    """What one shard holds.
+
+    Attributes:
+        identity: of its cell.
+        encoding, task, seed: as a user writes them; for readers of the file alone, as the configuration has them too.
+        parts: all of :func:`farfield.studies.columns.written`; None where an early version wrote it.
+        config, versions: as stored.
+        tensors_sha256: of its sibling.
+        tensors_bytes: size of its sibling; None where an early version wrote it.
+        probes, lengths, values: of every measurement; length -1 where it belongs to no single length.
+    """
+
+    identity: str
+    encoding: str
+    task: str
+    seed: int | None
+    parts: dict[str, str] | None
+    config: dict[str, Any]
+    versions: dict[str, str]
+    tensors_sha256: str
+    tensors_bytes: int | None
+    probes: list[str]
+    lengths: np.ndarray
+    values: np.ndarray
+
+    @property
+    def diverged(self) -> bool:
+        """Whether training ended in a loss that is not a number."""
+        losses = [value for probe, value in zip(self.probes, self.values, strict=True) if probe == "final_loss"]
+        return not all(map(np.isfinite, losses))
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a number depends on, stored with it."""
+    return dict(_versions())
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    packages = {name: metadata.version(name) for name in ("farfield", "jax", "jaxlib", "numpy", "optax")}
+    return packages | {"python": platform.python_version(), "platform": platform.platform()}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A database in memory that sees nothing of the process around it and spills into no folder."""
+    return duckdb.connect(config={"python_enable_replacements": "false", "temp_directory": ""})
+
+
+@functools.lru_cache(maxsize=1)
+def _writer(process: int) -> duckdb.DuckDBPyConnection:
+    """One database of this process that writes files, since opening one takes longer than writing."""
+    del process  # one that a fork inherited would not work
+    connection = connect()
+    connection.execute("SET threads = 1")
+    return connection
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a string of SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def write_atomically(path: Path, fill: Callable[[Path], Any]) -> State:
+    """Write under a temporary name, flush to disk, rename, flush the folder; returns the state of what was written."""
+    temporary = temporary_name(path)
+    try:
+        fill(temporary)
+        flush(temporary)
+        state = state_of(temporary.stat())  # before the renaming, after which another writer may have replaced it
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    flush(path.parent)
+    return state
+
+
+def temporary_name(path: Path) -> Path:
+    """A name beside ``path`` that says who writes it, and that no other writer takes."""
+    writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
+    return path.with_name(f"{path.name}.{socket.gethostname()}.{writer}{TEMPORARY}")
+
+
+def flush(path: Path) -> None:
+    """Have the system write a file or a folder to disk; a folder only where its file system knows how to."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as reason:
+        if not (path.is_dir() and reason.errno in (errno.EINVAL, errno.ENOTSUP, errno.EBADF)):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def tensors_name(identity: str, checksum: str) -> str:
+    """Name of a file of tensors, by the SHA-256 of its content."""
+    return f"{identity}-{checksum[:12]}.safetensors"
+
+
+def writer_of(leftover: Path) -> tuple[str, int] | None:
+    """Machine and process that a temporary file's name gives; None if it is not such a name."""
+    machine, _, process = leftover.name.removesuffix(TEMPORARY).rpartition(".")
+    number = process.partition("-")[0]
+    if not leftover.name.endswith(TEMPORARY) or not number.isdigit():
+        return None
+    here = socket.gethostname()
+    return here if machine.endswith(f".{here}") else machine, int(number)
+
+
+def abandoned(leftover: Path) -> bool:
+    """Whether a temporary file was left by a process of this machine that is gone."""
+    writer = writer_of(leftover)
+    if writer is None or writer[0] != socket.gethostname():
+        return False
+    try:
+        os.kill(writer[1], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def write_shard(
+    path: Path, identity: str, config: dict[str, Any], found: Sequence[tuple[str, int | None, float]], tensors: bytes
+) -> Shard:
+    """Write a shard, not yet atomically; returns what it holds.
+
+    Args:
+        found: probe, length and value of every measurement.
+        tensors: content of its sibling.
+    """
+    shard = make_shard(identity, config, found, tensors)
+    with _writer(os.getpid()).cursor() as connection:
+        rows = {"probe": np.array(shard.probes, object), "length": shard.lengths, "value": shard.values}
+        connection.register("rows", rows)
+        connection.execute(
+            "COPY (SELECT $identity AS identity, $encoding AS encoding, $task AS task, CAST($seed AS BIGINT) AS seed, "
+            f"probe, NULLIF(length, -1) AS length, {NUMBER}, $config AS config, $versions AS versions, "
+            "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, $parts AS parts, "
+            f"$content_sha256 AS content_sha256 FROM rows) TO {quoted(path)} (FORMAT parquet)",
+            {name: getattr(shard, name) for name in Shard._fields[:4]}
+            | {name: json.dumps(getattr(shard, name)) for name in ("parts", "config", "versions")}
+            | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes}
+            | {"content_sha256": _checksum(shard)},
+        )
+    return shard
+
+
+def make_shard(
+    identity: str, config: dict[str, Any], found: Sequence[tuple[str, int | None, float]], tensors: bytes
+) -> Shard:
+    """A shard of this process, as :func:`write_shard` writes it."""
+    parts = written(config)
+    return Shard(
+        identity,
+        parts["encoding"],
+        parts["task"],
+        config.get("seed"),
+        parts,
+        config,
+        versions(),
+        hashlib.sha256(tensors).hexdigest(),
+        len(tensors),
+        [probe for probe, _, _ in found],
+        np.array([-1 if length is None else length for _, length, _ in found], np.int32),
+        np.array([value for _, _, value in found], np.float64),
+    )
+
+
+def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Make a table of rows of :func:`farfield.studies.columns.describe`; returns its columns."""
+    types = types_of(rows)
+    structure = json.dumps({name: ["BIGINT"] if kind.endswith("[]") else kind for name, kind in types.items()})
+    connection.register("rows_as_text", {"row": np.array([*map(json.dumps, rows), ""], object)})
+    connection.execute(
+        f'CREATE TABLE {table} AS SELECT UNNEST(from_json_strict("row", ?)) FROM rows_as_text WHERE "row" <> \'\'',
+        [structure],
+    )
+    connection.unregister("rows_as_text")
+    return list(types)
+
+
+def read_shards(paths: Sequence[Path]) -> Iterator[tuple[Path, Shard | Fault]]:
+    """Every shard, or what is wrong with it."""
+    with connect() as connection:
+        for start in range(0, len(paths), BATCH):
+            yield from _read(connection, list(paths[start : start + BATCH]))
+
+
+def _read(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Iterator[tuple[Path, Shard | Fault]]:
+    try:
+        rows = _rows(connection, paths)
+    except (duckdb.Error, UnicodeDecodeError) as reason:
+        if len(paths) > 1:
+            half = len(paths) // 2
+            yield from _read(connection, paths[:half])
+            yield from _read(connection, paths[half:])
+        else:
+            yield paths[0], Fault("damaged", f"cannot be read: {first_line(reason)}")
+        return
+    for path in paths:
+        row = rows.get(str(path))
+        yield path, Fault("damaged", "holds no rows") if row is None else _checked(path, *row)
+
+
+# `list` keeps the order of a file's rows where that is asked for. Early shards lack three of the columns.
+QUERY = """
+    SELECT filename, COUNT(DISTINCT (identity, encoding, task, seed, config, versions, tensors_sha256)),
+      ANY_VALUE(content_sha256), ANY_VALUE(identity), ANY_VALUE(encoding), ANY_VALUE(task), ANY_VALUE(seed),
+      ANY_VALUE(parts), ANY_VALUE(config), ANY_VALUE(versions), ANY_VALUE(tensors_sha256), ANY_VALUE(tensors_bytes),
+      LIST(probe ORDER BY file_row_number), LIST(COALESCE(length, -1) ORDER BY file_row_number),
+      LIST(value ORDER BY file_row_number)
+    FROM (
+      SELECT NULL::BIGINT AS tensors_bytes, NULL::VARCHAR AS content_sha256, NULL::VARCHAR AS parts
+      WHERE false UNION ALL BY NAME FROM read_parquet(?, filename = true, file_row_number = true, union_by_name = true)
+    ) GROUP BY filename
+"""
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[Any, ...]]:
+    # A list of names is taken as patterns, in which these signs stand for others.
+    names = [re.sub(r"([*?\[])", r"[\1]", str(path)) for path in paths]
+    return {row[0]: row[1:] for row in connection.execute(QUERY, [names]).fetchall()}
+
+
+def _checked(path: Path, different: int, checksum: str | None, *columns: Any) -> Shard | Fault:
+    if different != 1:
+        return Fault("foreign", "holds rows of several cells")
+    try:
+        stored = Shard(*columns)
+        shard = stored._replace(
+            parts=None if stored.parts is None else json.loads(columns[4]),
+            config=json.loads(columns[5]),
+            versions=json.loads(columns[6]),
+            lengths=np.array(stored.lengths, np.int32),
+            values=np.array(stored.values, np.float64),
+        )
+        identity = shard.identity
+        known = data_version_of(shard.config, identity)
+    except (TypeError, ValueError, AttributeError):
+        return Fault("damaged", "holds no configuration that can be read")
+    if path.name != f"{identity}.parquet":
+        return Fault("foreign", f"holds the cell {identity}, which is not what its name says")
+    if known is None:
+        return Fault("foreign", "holds a configuration whose hash is not its name")
+    if checksum is not None and checksum != _checksum(shard):
+        return Fault("damaged", "holds other numbers than were written")
+    if len({*zip(shard.probes, shard.lengths.tolist(), strict=True)}) < len(shard.probes):
+        return Fault("damaged", "holds a measurement twice")
+    return shard
+
+
+def _checksum(shard: Shard) -> str:
+    """Checksum of everything a shard says, so that a flipped bit in a number is found."""
+    content = json.dumps(shard[:-2], sort_keys=True).encode()
+    # NaN has many bit patterns, and a file need not keep which.
+    values = np.where(np.isnan(shard.values), np.nan, shard.values)
+    return hashlib.sha256(content + shard.lengths.astype("<i4").tobytes() + values.astype("<f8").tobytes()).hexdigest()
+
+
+def first_line(reason: BaseException) -> str:
+    """The first line of an error's text."""
+    return str(reason).partition("\n")[0].strip()
+
+
+# What the system may say of a write, for DuckDB wraps it in an account of its own.
+SAID = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT)]
+
+
+def in_words(reason: BaseException) -> str:
+    """Why something could not be written, in the system's words where it has any."""
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return next((said for said in SAID if said in str(reason)), first_line(reason))
+
+
+def cannot_write(folder: Path, reason: BaseException) -> FarfieldError:
+    """The error for a store that cannot be written to."""
+    return FarfieldError(
+        f"cannot write to {folder}: {in_words(reason)}; what is finished is kept: once this is mended, run the same "
+        "command again"
+    )

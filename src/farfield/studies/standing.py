@@ -1,0 +1,159 @@
+"""Where a store stands: how many cells, of what, which diverged or failed, and what it takes on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from farfield.studies.identity import DATA_VERSION
+from farfield.studies.query import OpenStore
+
+
+class Group(NamedTuple):
+    """Cells of one encoding and task.
+
+    Attributes:
+        encoding, task: as a user writes them.
+        settings: how many configurations without seeds.
+        cells: how many finished.
+        diverged: how many of them ended in a loss that is not a number.
+        failed: how many more could not be finished.
+    """
+
+    encoding: str
+    task: str
+    settings: int
+    cells: int
+    diverged: int
+    failed: int
+
+
+class Identical(NamedTuple):
+    """Cells of one setting whose weights and counts agree bit for bit, which different seeds never do."""
+
+    encoding: str
+    task: str
+    cells: list[str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a store stands.
+
+    Attributes:
+        folder: of the store.
+        groups: by encoding and task.
+        older: finished cells of older data versions, which no study reads; counted in the groups.
+        damaged: files of cells that will be run again, with the reason.
+        failures: why cells could not be finished, by identity.
+        identical: seeds that are no different seeds.
+        made_by: cells by version of farfield, jax and platform.
+        writing: files being written, or left half-written.
+        bytes: of all files.
+    """
+
+    folder: Path
+    groups: list[Group]
+    older: int
+    damaged: dict[str, str]
+    failures: dict[str, str]
+    identical: list[Identical]
+    made_by: dict[str, int]
+    writing: int
+    bytes: int
+
+    @property
+    def cells(self) -> int:
+        """Finished cells."""
+        return sum(group.cells for group in self.groups)
+
+    @property
+    def diverged(self) -> int:
+        """Those of them that ended in a loss that is not a number."""
+        return sum(group.diverged for group in self.groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON-able object."""
+        numbers = {"cells": self.cells, "diverged": self.diverged, "failed": len(self.failures), "older": self.older}
+        return {
+            "folder": str(self.folder),
+            **numbers,
+            "damaged": self.damaged,
+            "failures": self.failures,
+            "identical": [group._asdict() for group in self.identical],
+            "groups": [group._asdict() for group in self.groups],
+            "made_by": self.made_by,
+            "writing": self.writing,
+            "bytes": self.bytes,
+        }
+
+
+def standing(folder: Path) -> Standing:
+    """Where a store stands. Tensors are not read: :func:`farfield.studies.verifying.verify` reads everything.
+
+    Raises:
+        FarfieldError: if there is no such folder, or it cannot be read.
+    """
+    store = OpenStore(folder)
+    damaged = {path.name: fault.what for path, fault in store.faults.items()}
+    for identity, checksum, size in store.rows("SELECT identity, tensors_sha256, tensors_bytes FROM cells").rows:
+        name = f"{identity}-{checksum[:12]}.safetensors"
+        there = store.listing.tensors.get(name)
+        if there is None:
+            damaged[name] = "is missing"
+        elif size is not None and there != size:
+            damaged[name] = f"has {there} of {size} bytes"
+    finished = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
+    failures = {
+        identity: record for identity in store.listing.failures if identity not in finished
+        for record in [_failure(folder / f"{identity}.failed.json")]
+    }  # fmt: skip
+    return Standing(
+        folder=folder,
+        groups=_groups(store, [config for _, config in failures.values()]),
+        older=store.rows(f"SELECT COUNT(*) FROM cells WHERE data_version <> {DATA_VERSION}").rows[0][0],
+        damaged=damaged,
+        failures={identity: reason for identity, (reason, _) in failures.items()},
+        identical=[Identical(*row) for row in store.rows(_IDENTICAL).rows],
+        made_by=dict(store.rows(_MADE_BY).rows),
+        writing=len(store.listing.writing),
+        bytes=store.listing.size,
+    )
+
+
+_IDENTICAL = """
+    SELECT ANY_VALUE(encoding), ANY_VALUE(task), LIST(identity ORDER BY seed) FROM cells
+    GROUP BY setting, tensors_sha256 HAVING COUNT(*) > 1 ORDER BY ALL
+"""
+_MADE_BY = """
+    SELECT concat('farfield ', json_extract_string(versions, 'farfield'), ', jax ',
+      json_extract_string(versions, 'jax'), ', ', platform), COUNT(*) FROM cells GROUP BY 1 ORDER BY 2 DESC
+"""
+
+
+def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
+    query = (
+        "SELECT encoding, task, COUNT(DISTINCT setting), COUNT(*), CAST(SUM(diverged::INT) AS INT) FROM cells "
+        "GROUP BY encoding, task"
+    )
+    groups = {(row[0], row[1]): Group(*row, failed=0) for row in store.rows(query).rows}
+    if failed:
+        from farfield.studies.columns import describe
+
+        for config in failed:
+            about = describe("", config, {})
+            key = about["encoding"], about["task"]
+            group = groups.get(key, Group(*key, settings=0, cells=0, diverged=0, failed=0))
+            groups[key] = group._replace(failed=group.failed + 1)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _failure(path: Path) -> tuple[str, dict[str, Any]]:
+    """Why a cell failed, and its configuration."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return str(record["reason"]), dict(record["config"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "a record that cannot be read", {"encoding": "?", "task": "?"}
