@@ -173,18 +173,18 @@ def serve_farfield(kind: str, steps: int) -> None:
 
     import farfield
     from farfield import training
-    from farfield.studies import running
+    from farfield.studies import engines, programs
 
     jax.config.update("jax_enable_compilation_cache", False)
-    cores = running.cores()
+    cores = engines.cores()
     cells = cells_of(kind, steps, cores)
-    chunks = running.chunks(cells)
+    chunks = programs.chunks(cells)
     start = time.perf_counter()
-    running.programs_of_training(cells[0])
-    running.program_of_tests(cells[0])
+    programs.programs_of_training(cells[0])
+    programs.program_of_tests(cells[0])
     compile_seconds = time.perf_counter() - start
     factor = jnp.ones((SIDE, SIDE))
-    product = jax.jit(jnp.matmul).lower(factor, factor).compile(compiler_options=running.compiler_options())
+    product = jax.jit(jnp.matmul).lower(factor, factor).compile(compiler_options=programs.compiler_options())
 
     def multiply(_: int) -> None:
         for _ in range(PRODUCTS):
@@ -197,7 +197,7 @@ def serve_farfield(kind: str, steps: int) -> None:
             results = list(pool.map(work, items))
             return time.perf_counter() - start, results
 
-        results = seconds_of(running.run_chunk, chunks)[1]  # the warm-up
+        results = seconds_of(programs.run_chunk, chunks)[1]  # the warm-up
         seconds_of(multiply, range(cores))
         shape = cells[0].shape
         print(
@@ -219,7 +219,7 @@ def serve_farfield(kind: str, steps: int) -> None:
         for line in sys.stdin:
             request = line.strip()
             if request == "run":
-                seconds, results = seconds_of(running.run_chunk, chunks)
+                seconds, results = seconds_of(programs.run_chunk, chunks)
                 answer: Any = 1000 * seconds * cores / (len(cells) * steps)
             elif request == "rate":
                 seconds, _ = seconds_of(multiply, range(cores))

@@ -21,7 +21,7 @@ from farfield.models.transformer import Transformer
 from farfield.normalizers.softmax import Softmax
 from farfield.positions.shifted import Fixed
 from farfield.studies.cells import Cell
-from farfield.studies.running import chunks
+from farfield.studies.programs import chunks
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 

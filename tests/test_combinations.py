@@ -21,8 +21,9 @@ from farfield.normalizers import normalizers
 from farfield.positions import regimes
 from farfield.random import Purpose, key_for
 from farfield.studies.cells import Cell
+from farfield.studies.programs import evaluation_shape
 from farfield.studies.results import from_arrays, to_arrays
-from farfield.studies.running import evaluation_shape, run
+from farfield.studies.running import run
 from farfield.tasks import Positional, tasks
 from support import double_precision, quick_jit, small_cell
 

@@ -15,7 +15,7 @@ from farfield.papers.realizability.picture import grid_figure
 from farfield.papers.realizability.setup import ENCODINGS, LENGTHS, SEEDS, TASKS, score, scores_of, series_of
 from farfield.papers.verdicts import judge
 from farfield.report.drawing import save
-from farfield.studies.running import chunks
+from farfield.studies.programs import chunks
 from support import untrained
 
 PAPER = PAPERS["realizability"]

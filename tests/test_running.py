@@ -12,8 +12,9 @@ from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
-from farfield.studies import running
-from farfield.studies.running import chunks, run
+from farfield.studies import programs, running
+from farfield.studies.programs import chunks
+from farfield.studies.running import run
 from farfield.studies.store import Store
 from support import assert_same_bits, cells_of, small_cell
 
@@ -107,11 +108,11 @@ def test_cells_that_differ_in_their_tests_alone_are_trained_once_and_come_out_as
     tables = [small_cell("learned:rows=49", seed=seed, **settings) for seed in (0, 1)]
     others = [dataclasses.replace(cell, test_positions=Fixed(), lengths=(16, 20)).resolved() for cell in tables]
     assert chunks([*tables, *others]) == [[[tables[0], others[0]], [tables[1], others[1]]]]
-    before = running.TRACES["train"]
+    before = programs.TRACES["train"]
     together = run([*tables, *others])
-    assert running.TRACES["train"] - before == 1
+    assert programs.TRACES["train"] - before == 1
     (alone,) = run([others[1]])
-    assert running.TRACES["train"] - before == 1
+    assert programs.TRACES["train"] - before == 1
     assert_same_bits(together[3].parameters, alone.parameters)
     assert_same_bits(together[3].head_attention, alone.head_attention)
     assert not np.array_equal(together[1].head_attention[-1], alone.head_attention[-1])

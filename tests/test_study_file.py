@@ -13,9 +13,9 @@ from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
 from farfield.studies import plan as planning
-from farfield.studies import running
+from farfield.studies import programs
 from farfield.studies.cells import Cell, Seeds
-from farfield.studies.running import chunks
+from farfield.studies.programs import chunks
 from farfield.studies.settings import SETTINGS
 from farfield.studies.study_file import example, schema
 from farfield.tasks import tasks
@@ -196,8 +196,8 @@ def test_an_estimate_grows_with_the_work_and_shrinks_with_workers(monkeypatch):
 
 
 def test_a_program_is_measured_by_running_it(monkeypatch):
-    monkeypatch.setattr(running, "compiler_options", lambda: {"xla_backend_optimization_level": 0})
-    monkeypatch.setattr(running, "_compiled", {})
+    monkeypatch.setattr(programs, "compiler_options", lambda: {"xla_backend_optimization_level": 0})
+    monkeypatch.setattr(programs, "_compiled", {})
     cell = Cell(Rope(), FixedOffset(2), steps=5, batch=8, sequences=16, lengths=(8, 12), vocabulary=8).resolved()
     found = planning.measure(cell)
     assert found.compiling > found.step > 0

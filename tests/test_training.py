@@ -19,7 +19,7 @@ from farfield.encodings.rope import Rope
 from farfield.models.head import Head
 from farfield.models.transformer import Transformer
 from farfield.random import Purpose, key_for, uniform_length, uniform_tokens
-from farfield.studies import running
+from farfield.studies import programs
 from farfield.studies.results import ARRAYS
 from farfield.studies.running import run
 from farfield.training import Shape
@@ -210,16 +210,16 @@ def test_paddings_hold_the_longest_sequence_and_are_few(longest, expected):
 def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():
     """jax issue 2521."""
     tiny = {"steps": 3, "batch": 8, "sequences": 16, "model": "head:8", "lengths": (12, 16)}
-    before = dict(running.TRACES)
+    before = dict(programs.TRACES)
     run([small_cell(**tiny)])
-    assert {name: running.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
+    assert {name: programs.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
     sweep = itertools.product(["rope", "rope:base=500"], ["offset:1", "offset:3"], ["softmax:0.5", "softmax:2"])
     cells = [small_cell(encoding, task, normalizer=normalizer, **tiny) for encoding, task, normalizer in sweep]
     knobs = {"seed": 9, "learning_rate": 0.1, "weight_decay": 0.2, "shortest": 5}
     cells += [small_cell(**tiny | {name: value}) for name, value in knobs.items()]
     cells.append(small_cell(**tiny | {"lengths": (9, 16)}))
     run(cells)
-    assert {name: running.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
+    assert {name: programs.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
 
 
 def test_every_knob_of_a_sweep_reaches_the_result(by_seed):

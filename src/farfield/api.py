@@ -21,8 +21,9 @@ from farfield.probes.accuracy import RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import PARTS, Cell
+from farfield.studies.progress import Progress
 from farfield.studies.results import CellResult
-from farfield.studies.running import Progress, run
+from farfield.studies.running import run
 from farfield.studies.store import Store, versions
 from farfield.tasks import Task
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from farfield.studies.running import Progress, Silent
+from farfield.studies.progress import Progress, Silent
 
 # Off a terminal a line is written at the start, at the end, and at most this often in between.
 SECONDS_BETWEEN_LINES = 15.0
@@ -46,6 +46,9 @@ class Bar:
         self._done += 1
         self._bar.update(self._task, done=self._done)
 
+    def say(self, text: str) -> None:
+        self._bar.console.print(f"farfield: {text}", highlight=False, soft_wrap=True)
+
     def finish(self) -> None:
         self._bar.stop()
 
@@ -57,7 +60,7 @@ class Lines:
         self._total, self._stored, self._done, self._trained = total, stored, stored, 0.0
         self._started = self._spoken = time.monotonic()
         kept = f", {stored} of them finished before" if stored else ""
-        self._say(f"training {total} {'model' if total == 1 else 'models'}{kept}")
+        self.say(f"training {total} {'model' if total == 1 else 'models'}{kept}")
 
     def train(self, cells: float) -> None:
         self._trained += cells
@@ -72,12 +75,14 @@ class Lines:
         if now - self._spoken < SECONDS_BETWEEN_LINES or self._done == self._total:
             return
         self._spoken = now
-        share = int(100 * self._trained / max(1, self._total - self._stored))
-        self._say(f"{self._done} of {self._total} done, {share}% of the training, after {now - self._started:.0f} s")
+        share = self._trained / max(1, self._total - self._stored)
+        passed = now - self._started
+        left = f", about {passed / share - passed:.0f} s left" if 0 < share < 1 else ""
+        self.say(f"{self._done} of {self._total} done, {share:.0%} of the training, after {passed:.0f} s{left}")
 
     def finish(self) -> None:
-        self._say(f"{self._done} of {self._total} done after {time.monotonic() - self._started:.0f} s")
+        self.say(f"{self._done} of {self._total} done after {time.monotonic() - self._started:.0f} s")
 
     @staticmethod
-    def _say(text: str) -> None:
+    def say(text: str) -> None:
         print(f"farfield: {text}", file=sys.stderr, flush=True)

@@ -18,7 +18,8 @@ from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.report.drawing import save
 from farfield.studies.cells import Cell
-from farfield.studies.running import Progress, run
+from farfield.studies.progress import Progress
+from farfield.studies.running import run
 from farfield.studies.store import Store, versions
 
 FIGURES = (".svg", ".png")

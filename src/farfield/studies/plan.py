@@ -24,10 +24,10 @@ from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.studies.cells import Cell
-from farfield.studies.running import (
+from farfield.studies.engines import cores
+from farfield.studies.programs import (
     Chunk,
     chunks,
-    cores,
     evaluation_shape,
     program_key,
     program_of_tests,

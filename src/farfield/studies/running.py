@@ -1,85 +1,51 @@
-"""Run cells: those of equal shape share one compiled program and train together, four at a time a core.
-
-On a CPU a chunk of small heads is one array axis of one single-threaded program, and one Python thread a
-core runs chunks, since compiled programs release Python's lock: measured on two cores, 0.065 ms a step and head,
-against 0.074 with the cells of a chunk one after another. A chunk always has the same number of lanes (the last
-is filled up by repeating a cell), so a result never depends on what it was trained beside.
-"""
+"""Run cells: those the store lacks, chunk by chunk, on an engine, so that no failure takes more than its own cells."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from farfield import evaluation, training
-from farfield._types import PyTree
 from farfield.errors import FarfieldError
-from farfield.evaluation import EvaluationShape
-from farfield.studies.cells import PARTS, Cell
+from farfield.studies.cells import Cell
+from farfield.studies.checkpoints import Checkpoints
+from farfield.studies.engines import Engine, engine
+from farfield.studies.programs import Chunk, chunks, run_chunk
+from farfield.studies.progress import Progress, Silent
 from farfield.studies.results import CellResult
 from farfield.studies.store import Store
-from farfield.tasks import Positional, Task
 
-# Counted at tracing, so that a test can assert one compilation a shape.
-TRACES: dict[str, int] = {"train": 0, "evaluate": 0}
-
-
-# Cells that one training run serves, and runs trained side by side in one program.
-Lane = list[Cell]
-Chunk = list[Lane]
+# Workers that a chunk may outlive before it is taken to be what kills them.
+MOST_DEATHS = 5
 
 
-# Most steps that one execution of a program runs.
-STRETCH = 500
-# Longest sequences whose targets are tabulated.
-LONGEST_TABLE = 4096
+class Failure(NamedTuple):
+    """A cell that has no result, and why."""
+
+    cell: Cell
+    reason: str
 
 
-class Progress(Protocol):
-    """What is told of a run's progress; all calls come from one thread at a time."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
 
-    def start(self, total: int, stored: int) -> None:
-        """Everything is checked; ``total`` cells are wanted, ``stored`` of them were finished before."""
+    Attributes:
+        total: different cells wanted.
+        stored: of them, finished before.
+        failures: cells without a result.
+        diverged: cells whose training ended in a loss that is not a number; their results are kept as such.
+    """
 
-    def train(self, cells: float) -> None:
-        """So much more training is done, in cells: a quarter of the steps of two cells is half a cell."""
-
-    def advance(self) -> None:
-        """One more cell is finished."""
-
-    def finish(self) -> None:
-        """Nothing more will run, be it that all is done or that something failed."""
-
-
-class Silent:
-    """Progress that nobody hears."""
-
-    def start(self, total: int, stored: int) -> None:
-        pass
-
-    def train(self, cells: float) -> None:
-        pass
-
-    def advance(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
-
-
-def cores() -> int:
-    """Processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    total: int
+    stored: int
+    failures: tuple[Failure, ...]
+    diverged: tuple[Cell, ...]
 
 
 def run(
@@ -101,287 +67,182 @@ def run(
         One result a cell, in the order given.
 
     Raises:
-        FarfieldError: for a cell that cannot run, before anything runs; for a store that cannot be written.
+        FarfieldError: for a cell that cannot run, before anything runs; for a store that cannot be written; for the
+            first cell that failed, once the others are done.
     """
     wanted = [cell.resolved() for cell in cells]
     different = list(dict.fromkeys(wanted))
     stored = {cell: store.read(cell) for cell in different} if store else {}
     finished = {cell: result for cell, result in stored.items() if result is not None}
-    missing = [cell for cell in different if cell not in finished]
-    progress = Silent() if progress is None else progress
-    lock = threading.Lock()
 
     def keep(result: CellResult) -> None:
-        with lock:
-            if store is not None:
-                store.write(result)
-            finished[result.cell] = result
-            progress.advance()
+        finished[result.cell] = result
 
-    def train(cells: float) -> None:
-        with lock:
-            progress.train(cells)
+    missing = [cell for cell in different if cell not in finished]
+    with engine("local", workers=workers) as threads:
+        outcome = complete(missing, len(finished), store, threads, progress, keep)
+    if outcome.failures:
+        raise FarfieldError(outcome.failures[0].reason)
+    return [finished[cell] for cell in wanted]
 
-    progress.start(len(different), len(finished))
+
+def complete(
+    missing: list[Cell],
+    stored: int,
+    store: Store | None,
+    on: Engine,
+    progress: Progress | None = None,
+    keep: Callable[[CellResult], None] = lambda result: None,
+) -> Outcome:
+    """Run different, resolved cells that a store lacks.
+
+    Chunks whose worker died run again elsewhere; a chunk out of memory is halved; what fails otherwise is told of at
+    the end, and the rest goes on. A cell that another process has stored meanwhile is left to it.
+
+    Args:
+        stored: cells that were finished before, for the progress.
+        keep: given each result, also of cells that another process has stored.
+
+    Raises:
+        FarfieldError: for a store that cannot be written.
+    """
+    progress = Silent() if progress is None else progress
+    work = _Work(store, on, progress, keep)
+    progress.start(len(missing) + stored, stored)
     try:
-        _run_chunks(chunks(missing), workers or cores(), keep, train)
+        work.through([_Job(chunk, chunk[0][0].model.lanes) for chunk in chunks(missing)])
     finally:
         if store is not None:
             store.settle()
         progress.finish()
-    return [finished[cell] for cell in wanted]
+    return Outcome(len(missing) + stored, stored, tuple(work.failures), tuple(work.diverged))
 
 
-def chunks(cells: Sequence[Cell]) -> list[Chunk]:
-    """Split cells into groups of the same programs, and those into chunks of at most the model's ``lanes``.
+@dataclass(frozen=True)
+class _Job:
+    """A chunk with the lanes it runs in, and how many workers have died over it."""
 
-    Cells that differ in their tests alone share a lane: they are trained once.
-    """
-    lanes: dict[Cell, Lane] = {}
-    for cell in cells:
-        lanes.setdefault(as_trained(cell), []).append(cell)
-    groups: dict[Any, list[Lane]] = {}
-    for lane in lanes.values():
-        groups.setdefault((lane[0].snapshots, *map(program_key, lane)), []).append(lane)
-    return [
-        group[start : start + group[0][0].model.lanes]
-        for group in groups.values()
-        for start in range(0, len(group), group[0][0].model.lanes)
-    ]
+    chunk: Chunk
+    lanes: int
+    deaths: int = 0
 
+    @property
+    def cells(self) -> list[Cell]:
+        return [cell for lane in self.chunk for cell in lane]
 
-def as_trained(cell: Cell) -> Cell:
-    """The cell without what only its tests depend on: equal for cells that are trained alike."""
-    return replace(cell, test_positions=cell.positions, lengths=(cell.longest,), sequences=1, evaluation_seed=None)
+    def halves(self) -> list[_Job]:
+        """The same lanes in jobs of half as many, so of half the memory."""
+        lanes = self.lanes // 2
+        return [_Job(self.chunk[start : start + lanes], lanes) for start in range(0, len(self.chunk), lanes)]
 
 
-def program_key(cell: Cell) -> Any:
-    """What two cells must share to run in one program: shapes, and the kind of encoding and task."""
-    return training_key(cell), evaluation_shape(cell), len(cell.lengths), _structure(cell)
+class _Work:
+    """A run under way."""
+
+    def __init__(self, store: Store | None, on: Engine, progress: Progress, keep: Callable[[CellResult], None]) -> None:
+        self.store, self.engine, self.progress, self.keep = store, on, progress, keep
+        self.failures: list[Failure] = []
+        self.diverged: list[Cell] = []
+        self.keeper = None if store is None else Checkpoints(store.folder)
+        self.taken: set[Cell] = set()
+        self.unreadable: set[Cell] = set()
+        self.lock = threading.Lock()
+
+    def through(self, jobs: list[_Job]) -> None:
+        """Run all jobs."""
+        if self.store is not None:  # there by name at the start, and yet not read as finished
+            self.unreadable = {cell for job in jobs for cell in job.cells if self.store.holds(cell)}
+        waiting, running = deque(jobs), dict[Future[list[CellResult]], _Job]()
+        while waiting or running:
+            while waiting and len(running) < self.engine.slots:
+                if (job := self._left_of(waiting.popleft())) is not None:
+                    running[self._submit(job)] = job
+            # A second at a time: a wait without an end would miss a Ctrl-C that comes in the instant before it begins.
+            for future in wait(running, timeout=1.0, return_when="FIRST_COMPLETED").done:
+                waiting.extendleft(self._done(future, running.pop(future)))
+
+    def _submit(self, job: _Job) -> Future[list[CellResult]]:
+        settings: dict[str, Any] = {"lanes": job.lanes, "keeper": self.keeper}
+        if self.engine.shares_memory:
+            settings["progress"] = self._train
+        try:
+            return self.engine.executor.submit(run_chunk, job.chunk, **settings)
+        except self.engine.deaths:
+            self.engine.revive()
+            return self.engine.executor.submit(run_chunk, job.chunk, **settings)
+
+    def _train(self, cells: float) -> None:
+        with self.lock:
+            self.progress.train(cells)
+
+    def _left_of(self, job: _Job) -> _Job | None:
+        """The job without cells that another process has stored meanwhile; None if nothing is left."""
+        if self.store is None:
+            return job
+        fresh = [cell for cell in job.cells if cell not in self.unreadable and self.store.holds(cell)]
+        found = {cell: result for cell in fresh if (result := self.store.read(cell)) is not None}
+        for result in found.values():
+            self._take(result)
+        # Lanes of unequal numbers of cells would not be one chunk: those with anything left run whole.
+        left = [lane for lane in job.chunk if not all(cell in found for cell in lane)]
+        return replace(job, chunk=left) if left else None
+
+    def _done(self, future: Future[list[CellResult]], job: _Job) -> list[_Job]:
+        """Keep what a job gave; what is to run again."""
+        try:
+            results = future.result()
+        except self.engine.deaths as reason:
+            return self._again(job, f"its worker died ({type(reason).__name__})")
+        except Exception as reason:
+            if _out_of_memory(reason):
+                return self._smaller(job, "out of memory")
+            return self._failed(
+                job, " ".join(str(reason).split()) if isinstance(reason, FarfieldError) else _said(reason)
+            )
+        for result in results:
+            if self.store is not None:
+                self.store.write(result)
+            self._take(result)
+        if self.keeper is not None:
+            self.keeper.remove([lane[0] for lane in job.chunk])
+        return []
+
+    def _take(self, result: CellResult) -> None:
+        if result.cell in self.taken:
+            return
+        self.taken.add(result.cell)
+        if result.diverged:
+            self.diverged.append(result.cell)
+        self.keep(result)
+        with self.lock:
+            self.progress.advance()
+
+    def _again(self, job: _Job, why: str) -> list[_Job]:
+        self.engine.revive()
+        if job.deaths + 1 < MOST_DEATHS:
+            return [replace(job, deaths=job.deaths + 1)]
+        return self._smaller(job, f"{why} {MOST_DEATHS} times, perhaps out of memory")
+
+    def _smaller(self, job: _Job, why: str) -> list[_Job]:
+        if job.lanes == 1:
+            first = job.cells[0]
+            return self._failed(
+                job,
+                f"{why} with width {first.model.width}, batch {first.batch}, sequences {first.sequences} and lengths "
+                f"up to {max(first.longest, *first.lengths)}: make one of them smaller, or --workers 1",
+            )
+        self.progress.say(f"{why}: {len(job.cells)} models go on {job.lanes // 2} at a time in place of {job.lanes}")
+        return job.halves()
+
+    def _failed(self, job: _Job, why: str) -> list[_Job]:
+        self.failures += [Failure(cell, why) for cell in job.cells]
+        return []
 
 
-def training_key(cell: Cell) -> Any:
-    """The same for training alone."""
-    return cell.shape, _structure(as_trained(cell))
+def _out_of_memory(reason: Exception) -> bool:
+    exhausted = isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(reason)
+    return exhausted or isinstance(reason, MemoryError)
 
 
-def _structure(cell: Cell) -> Any:
-    parts = {part: getattr(cell, part) for part in PARTS}
-    return jax.tree.structure(parts | {"task": _task(cell)})
-
-
-def knobs_of(cell: Cell) -> training.Knobs:
-    """The cell's knobs as its programs take them."""
-    return replace(cell.knobs, task=jax.tree.map(jnp.asarray, _task(cell)))
-
-
-def _task(cell: Cell) -> Task:
-    """A positional task's targets as a table, where they are few, so that such tasks share a program."""
-    reach = max(cell.longest, *cell.lengths)
-    if isinstance(cell.task, Positional) and reach <= LONGEST_TABLE:
-        return _tabulated(cell.task, reach)
-    return cell.task
-
-
-@functools.lru_cache(maxsize=1024)
-def _tabulated(task: Positional, reach: int) -> Positional:
-    return task.tabulated(reach)
-
-
-def evaluation_shape(cell: Cell) -> EvaluationShape:
-    """What decides the evaluation program of a cell."""
-    return EvaluationShape(
-        model=cell.model,
-        vocabulary=cell.vocabulary,
-        sequences=cell.sequences,
-        longest=max(cell.lengths),
-        trained=cell.longest,
-        streams=cell.streams,
-        path=cell.shape.path,
-    )
-
-
-def _run_chunks(
-    chunks: list[Chunk], workers: int, keep: Callable[[CellResult], None], train: Callable[[float], None]
-) -> None:
-    if not chunks:
-        return
-    pool = ThreadPoolExecutor(min(workers, len(chunks)))
-    futures: list[Future[None]] = [pool.submit(_run_chunk, chunk, keep, train) for chunk in chunks]
-    try:
-        while not _over(futures):
-            pass
-    except KeyboardInterrupt:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown(wait=True, cancel_futures=True)
-    for future in futures:
-        if not future.cancelled():
-            future.result()
-
-
-def _over(futures: Sequence[Future[None]]) -> bool:
-    """Whether all chunks are done or one has failed, after a second at most.
-
-    A wait without an end would miss a Ctrl-C that comes in the instant before it begins.
-    """
-    state = wait(futures, timeout=1.0, return_when="FIRST_EXCEPTION")
-    return not state.not_done or any(future.exception() for future in state.done)
-
-
-def _run_chunk(chunk: Chunk, keep: Callable[[CellResult], None], train: Callable[[float], None]) -> None:
-    try:
-        results = run_chunk(chunk, train)
-    except (MemoryError, jax.errors.JaxRuntimeError) as reason:
-        if isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(reason):
-            raise
-        first = chunk[0][0]
-        raise FarfieldError(
-            f"out of memory with width {first.model.width}, batch {first.batch}, sequences "
-            f"{first.sequences} and lengths up to {max(first.longest, *first.lengths)}: "
-            "make one of them smaller, or --workers 1"
-        ) from None
-    for result in results:
-        keep(result)
-
-
-def run_chunk(chunk: Chunk, progress: Callable[[float], None] = lambda cells: None) -> list[CellResult]:
-    """Train up to ``lanes`` models of one program side by side, and run every test that their lanes ask for.
-
-    Args:
-        progress: told of training done, in cells.
-    """
-    missing = chunk[0][0].model.lanes - len(chunk)
-    trained = _train(
-        [as_trained(lane[0]) for lane in chunk], missing, lambda share: progress(share * sum(map(len, chunk)))
-    )
-    tested = [
-        (column, _test(column, trained.run.parameters, missing))
-        for column in (list(cells) for cells in zip(*chunk, strict=True))
-    ]
-    trained = jax.tree.map(np.asarray, trained)
-    return [_result(cell, trained, tests, lane) for column, tests in tested for lane, cell in enumerate(column)]
-
-
-class Trained(NamedTuple):
-    """What training gives, on a leading axis of lanes.
-
-    Attributes:
-        run: at its end.
-        snapshots: the parameters after each of the cells' ``snapshots``.
-    """
-
-    run: training.Run
-    snapshots: list[PyTree]
-
-
-def _train(cells: list[Cell], missing: int, progress: Callable[[float], None]) -> Trained:
-    """Train cells of one program, in stretches.
-
-    XLA's processor backend frees what it notes of a loop's turns when the program ends: .35 MB a step of a two-layer
-    transformer. A stretch bounds that.
-    """
-    steps, snapshots = cells[0].steps, cells[0].snapshots
-    begin, advance = programs_of_training(cells[0])
-    knobs = _stacked([knobs_of(cell) for cell in cells], missing)
-    run, draws = begin(knobs)
-    kept = {0: run.parameters}
-    for start, stop in itertools.pairwise(sorted({*range(0, steps, STRETCH), *snapshots, 0, steps})):
-        run = jax.block_until_ready(advance(knobs, draws, run, np.int32(start), np.int32(stop)))
-        if stop in snapshots:
-            kept[stop] = run.parameters
-        progress((stop - start) / steps)
-    return Trained(run, [kept[step] for step in snapshots])
-
-
-def _test(cells: list[Cell], parameters: Any, missing: int) -> Any:
-    """The tests of one cell of every lane."""
-    lengths = _stacked([jnp.array(cell.lengths, jnp.int32) for cell in cells], missing)
-    tests = program_of_tests(cells[0])(parameters, _stacked([knobs_of(cell) for cell in cells], missing), lengths)
-    return jax.tree.map(np.asarray, tests)
-
-
-def _stacked(values: list[Any], missing: int) -> Any:
-    """Trees on a common leading axis, the last repeated for lanes that have no cell."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *values, *[values[-1]] * missing)
-
-
-def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
-    def of_lane(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[lane], tree)
-
-    return CellResult(
-        cell=cell,
-        parameters=of_lane(trained.run.parameters),
-        losses=trained.run.losses[lane],
-        correct=tests.correct[lane],
-        tested=tests.tested[lane],
-        correct_sequences=tests.correct_sequences[lane],
-        head_attention=tests.mean_attention[lane],
-        head_target_attention=tests.target_attention[lane],
-        head_selected=tests.selected[lane],
-        snapshots=jax.tree.map(lambda *leaves: np.stack(leaves), *map(of_lane, trained.snapshots))
-        if cell.snapshots
-        else None,
-    )
-
-
-_compiled: dict[Any, Any] = {}
-_compiling = threading.Lock()
-
-
-def programs_of_training(cell: Cell) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """:func:`training.begin` and :func:`training.advance` for all lanes, compiled at first use."""
-    return _once(training_key(cell), lambda: _compile_training(as_trained(cell)))
-
-
-def program_of_tests(cell: Cell) -> Callable[..., Any]:
-    """(parameters, knobs, lengths) to the tests of all lanes, compiled at first use."""
-    return _once(program_key(cell), lambda: _compile_tests(cell))
-
-
-def _once(key: Any, make: Callable[[], Any]) -> Any:
-    with _compiling:
-        if key not in _compiled:
-            _compiled[key] = make()
-        return _compiled[key]
-
-
-def _compile_training(cell: Cell) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    shape = cell.shape
-
-    def advance(knobs, draws, run, start, stop):
-        TRACES["train"] += 1
-        return training.advance(shape, knobs, draws, run, start, stop)
-
-    knobs = _lanes_of(knobs_of(cell), cell)
-    begin = jax.jit(jax.vmap(functools.partial(training.begin, shape)))
-    run, draws = jax.eval_shape(begin, knobs)
-    number = jax.ShapeDtypeStruct((), jnp.int32)
-    stretch = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, None, None))).lower(knobs, draws, run, number, number)
-    return begin.lower(knobs).compile(compiler_options()), stretch.compile(compiler_options())
-
-
-def _compile_tests(cell: Cell) -> Any:
-    shape = evaluation_shape(cell)
-
-    def test(parameters, knobs, lengths):
-        TRACES["evaluate"] += 1
-        return jax.lax.map(lambda lane: evaluation.evaluate(shape, *lane), (parameters, knobs, lengths))
-
-    parameters = jax.eval_shape(lambda knobs: training.initial_parameters(cell.shape, knobs), cell.knobs)
-    lengths = jax.ShapeDtypeStruct((len(cell.lengths),), jnp.int32)
-    arguments = _lanes_of((parameters, knobs_of(cell), lengths), cell)
-    return jax.jit(test).lower(*arguments).compile(compiler_options())
-
-
-def _lanes_of(tree: Any, cell: Cell) -> Any:
-    """Shapes of one lane as those of all lanes."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((cell.model.lanes, *leaf.shape), leaf.dtype), tree)
-
-
-def compiler_options() -> dict[str, Any]:
-    """XLA settings: on a CPU one thread a program, as threads run programs side by side, and wide vectors."""
-    if jax.default_backend() != "cpu":
-        return {}
-    return {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+def _said(reason: Exception) -> str:
+    return f"{type(reason).__name__}: {' '.join(str(reason).split())}"

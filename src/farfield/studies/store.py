@@ -107,6 +107,10 @@ class Store:
         except OSError as error:
             raise shards.cannot_write(self.folder, error) from None
 
+    def holds(self, cell: Cell) -> bool:
+        """Whether a finished cell is there by name; :meth:`read` looks inside."""
+        return self._shard(cell).exists()
+
     def read(self, cell: Cell) -> CellResult | None:
         """A finished cell, or None if it is not there or its files are damaged (one warning names the file)."""
         path = self._shard(cell)

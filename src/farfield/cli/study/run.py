@@ -1,0 +1,58 @@
+"""`farfield study run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farfield.cli.common import Json, Workers, folder_of, screen
+from farfield.cli.study.plan import Budget, StudyFile
+
+
+def run(
+    file: StudyFile,
+    budget: Budget = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder of results; farfield-results/NAME if left out, NAME-BUDGET for a budget.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local (threads), processes (one a core, each on its own) or dask (a cluster).")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="Scheduler of the Dask cluster, as in tcp://host:8786.")] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train and test every cell of a study that its folder lacks; stop and start at will.
+
+    A cell that fails does not stop the others: it is told of at the end, and the exit code is 1.
+
+    Examples:
+
+        farfield study run study.toml
+
+        farfield study run study.toml --budget quick --out results/quick --workers 1
+
+        farfield study run study.toml --engine dask --address tcp://127.0.0.1:8786
+    """
+    from farfield.cli.progress import reporter
+    from farfield.studies.study_file import load_study
+    from farfield.studies.study_running import run_study
+
+    study = load_study(file)
+    folder = folder_of(out) or Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
+    found = run_study(
+        study, folder, budget=budget, engine=engine, workers=workers, address=address, progress=reporter()
+    )
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        console = screen()
+        for cell, reason in found.outcome.failures[:10]:
+            console.print(f"failed: {cell.identity}: {reason}", soft_wrap=True, markup=False)
+        console.print(found.summary())
+        console.print(f"Results: {found.folder.resolve()}", soft_wrap=True, markup=False)
+    if found.outcome.failures:
+        raise typer.Exit(1)

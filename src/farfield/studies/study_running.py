@@ -1,0 +1,88 @@
+"""Run a study: what its folder lacks, on an engine."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farfield.studies.engines import engine as open_engine
+from farfield.studies.progress import Progress
+from farfield.studies.running import Outcome, complete
+from farfield.studies.store import Store
+from farfield.studies.study import Study
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A run of a study.
+
+    Attributes:
+        folder: of its results.
+        budget: name of the budget, None for the study's own settings.
+        outcome: what became of its cells.
+    """
+
+    study: Study
+    budget: str | None
+    folder: Path
+    outcome: Outcome
+
+    def summary(self) -> str:
+        """The outcome in a sentence."""
+        outcome = self.outcome
+        finished = outcome.total - len(outcome.failures)
+        parts = [f"{finished} of {outcome.total} cells finished, {outcome.stored} of them before"]
+        if outcome.failures:
+            parts.append(f"{len(outcome.failures)} failed")
+        if outcome.diverged:
+            parts.append(f"{len(outcome.diverged)} diverged (kept as such)")
+        return "; ".join(parts) + "."
+
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as one JSON-able object."""
+        outcome = self.outcome
+        return {
+            "study": self.study.name,
+            "budget": self.budget,
+            "folder": str(self.folder),
+            "total": outcome.total,
+            "finished": outcome.total - len(outcome.failures),
+            "stored": outcome.stored,
+            "failed": [{"identity": cell.identity, "reason": reason} for cell, reason in outcome.failures],
+            "diverged": [cell.identity for cell in outcome.diverged],
+        }
+
+
+def run_study(
+    study: Study,
+    out: Path | str,
+    *,
+    budget: str | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> StudyRun:
+    """Train and test the cells that ``out`` lacks; what is there is not run again, what failed before is.
+
+    Args:
+        out: folder of results, made if it is missing.
+        budget: one of the study's.
+        engine, workers, address, executor: where, see :func:`farfield.studies.engines.engine`.
+        progress: told as cells finish.
+
+    Raises:
+        FarfieldError: for a budget that the study lacks, a folder that cannot be written, an engine that is not there.
+    """
+    cells = study.cells(budget)
+    store = Store(out)
+    finished = store.finished()
+    missing = [cell for cell in cells if cell.identity not in finished]
+    with open_engine(engine, workers=workers, address=address, executor=executor) as on:
+        outcome = complete(missing, len(cells) - len(missing), store, on, progress)
+    for failure in outcome.failures:
+        store.write_failure(*failure)
+    return StudyRun(study, budget, store.folder, outcome)
