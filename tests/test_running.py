@@ -26,6 +26,10 @@ class Heard:
 
     def __init__(self):
         self.calls = []
+        self.said = []
+
+    def say(self, text: str):
+        self.said.append(text)
 
     def start(self, total: int, stored: int):
         self.calls.append(("start", total, stored))
@@ -45,7 +49,7 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
     count = []
     original = running.run_chunk
     monkeypatch.setattr(
-        running, "run_chunk", lambda chunk, *told: count.extend(cells_of(chunk)) or original(chunk, *told)
+        running, "run_chunk", lambda chunk, **given: count.extend(cells_of(chunk)) or original(chunk, **given)
     )
     store, heard = Store(tmp_path), Heard()
     results = run([second, first, second], store, progress=heard)
@@ -59,25 +63,32 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
 
 
 def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "run_chunk", lambda *chunk: pytest.fail("ran"))
+    monkeypatch.setattr(running, "run_chunk", lambda *chunk, **given: pytest.fail("ran"))
     bad = dataclasses.replace(small_cell(), model=Head(63))
     with pytest.raises(FarfieldError, match="d = 63"):
         run([small_cell(), bad], Store(tmp_path))
 
 
 def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over(tmp_path, monkeypatch):
-    def fail(*chunk):
+    def fail(chunk, lanes, **given):
+        tried.append((len(chunk), lanes))
         raise MemoryError("too wide")
+
+    tried = []
 
     monkeypatch.setattr(running, "run_chunk", fail)
     heard = Heard()
     with pytest.raises(FarfieldError, match=r"out of memory with width 64.*make one of them smaller"):
         run([small_cell(seed=seed) for seed in range(9)], Store(tmp_path), progress=heard)
     assert heard.calls == [("start", 9, 0), "finish"]
+    # Each chunk of four was halved down to single models, and it was said.
+    assert sorted(tried) == sorted([(4, 4)] * 2 + [(2, 2)] * 4 + [(1, 1)] * 9 + [(1, 4), (1, 2)])
+    assert len(heard.said) == 2 * 3 + 2
+    assert all(text.startswith("out of memory with width 64") for text in heard.said)
 
 
 def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypatch):
-    def fail_on_the_second_chunk(chunk, told):
+    def fail_on_the_second_chunk(chunk, **given):
         if any(cell.seed >= LANES for cell in cells_of(chunk)):
             raise MemoryError("too wide")
         return [dataclasses.replace(rope_result, cell=cell) for cell in cells_of(chunk)]

@@ -158,7 +158,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     rerun = []
     original = running.run_chunk
     monkeypatch.setattr(
-        running, "run_chunk", lambda chunk, *told: rerun.extend(cells_of(chunk)) or original(chunk, *told)
+        running, "run_chunk", lambda chunk, **given: rerun.extend(cells_of(chunk)) or original(chunk, **given)
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -170,7 +170,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
         assert_same(result, named(rope_result, seed))
 
     assert names(tmp_path) == whole
-    monkeypatch.setattr(running, "run_chunk", lambda *chunk: pytest.fail("nothing is left to run"))
+    monkeypatch.setattr(running, "run_chunk", lambda *chunk, **given: pytest.fail("nothing is left to run"))
     for seed, result in enumerate(run(cells, Store(tmp_path))):
         assert_same(result, named(rope_result, seed))
 

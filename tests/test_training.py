@@ -170,7 +170,7 @@ def test_the_dense_path_trains_to_the_same_parameters_as_the_lookup():
 def test_a_run_in_stretches_is_the_run_at_once_and_keeps_its_snapshots_on_the_way(monkeypatch):
     cell = small_cell(steps=7, batch=4, sequences=16, model="head:8", snapshots=(0, 3, 5))
     (whole,) = run([dataclasses.replace(cell, snapshots=())])
-    monkeypatch.setattr(running, "STRETCH", 2)
+    monkeypatch.setattr(programs, "STRETCH", 2)
     (kept,) = run([cell])
     assert_same_bits(kept.parameters, whole.parameters)
     assert_same_bits(kept.losses, whole.losses)

@@ -25,10 +25,11 @@ MOST_DEATHS = 5
 
 
 class Failure(NamedTuple):
-    """A cell that has no result, and why."""
+    """A cell that has no result, why in words, and the error behind it."""
 
     cell: Cell
     reason: str
+    cause: BaseException
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def run(
     with engine("local", workers=workers) as threads:
         outcome = complete(missing, len(finished), store, threads, progress, keep)
     if outcome.failures:
-        raise FarfieldError(outcome.failures[0].reason)
+        _, reason, cause = outcome.failures[0]
+        raise cause if _unexpected(cause) else FarfieldError(reason) from None
     return [finished[cell] for cell in wanted]
 
 
@@ -192,13 +194,11 @@ class _Work:
         try:
             results = future.result()
         except self.engine.deaths as reason:
-            return self._again(job, f"its worker died ({type(reason).__name__})")
+            return self._again(job, reason)
         except Exception as reason:
             if _out_of_memory(reason):
-                return self._smaller(job, "out of memory")
-            return self._failed(
-                job, " ".join(str(reason).split()) if isinstance(reason, FarfieldError) else _said(reason)
-            )
+                return self._smaller(job, "out of memory", reason)
+            return self._failed(job, _said(reason), reason)
         for result in results:
             if self.store is not None:
                 self.store.write(result)
@@ -217,32 +217,38 @@ class _Work:
         with self.lock:
             self.progress.advance()
 
-    def _again(self, job: _Job, why: str) -> list[_Job]:
+    def _again(self, job: _Job, reason: BaseException) -> list[_Job]:
         self.engine.revive()
         if job.deaths + 1 < MOST_DEATHS:
             return [replace(job, deaths=job.deaths + 1)]
-        return self._smaller(job, f"{why} {MOST_DEATHS} times, perhaps out of memory")
+        return self._smaller(job, f"{MOST_DEATHS} workers died over it, perhaps out of memory", reason)
 
-    def _smaller(self, job: _Job, why: str) -> list[_Job]:
+    def _smaller(self, job: _Job, why: str, reason: BaseException) -> list[_Job]:
+        first = job.cells[0]
+        what = (
+            f"{why} with width {first.model.width}, batch {first.batch}, sequences {first.sequences} and lengths up to "
+            f"{max(first.longest, *first.lengths)}"
+        )
         if job.lanes == 1:
-            first = job.cells[0]
-            return self._failed(
-                job,
-                f"{why} with width {first.model.width}, batch {first.batch}, sequences {first.sequences} and lengths "
-                f"up to {max(first.longest, *first.lengths)}: make one of them smaller, or --workers 1",
-            )
-        self.progress.say(f"{why}: {len(job.cells)} models go on {job.lanes // 2} at a time in place of {job.lanes}")
+            return self._failed(job, f"{what}: make one of them smaller, or --workers 1", reason)
+        self.progress.say(f"{what}: going on with {job.lanes // 2} models at a time in place of {job.lanes}")
         return job.halves()
 
-    def _failed(self, job: _Job, why: str) -> list[_Job]:
-        self.failures += [Failure(cell, why) for cell in job.cells]
+    def _failed(self, job: _Job, why: str, reason: BaseException) -> list[_Job]:
+        self.failures += [Failure(cell, why, reason) for cell in job.cells]
         return []
 
 
-def _out_of_memory(reason: Exception) -> bool:
+def _out_of_memory(reason: BaseException) -> bool:
     exhausted = isinstance(reason, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(reason)
     return exhausted or isinstance(reason, MemoryError)
 
 
+def _unexpected(reason: BaseException) -> bool:
+    """Whether an error is neither the user's nor the machine's, so that its traceback is wanted."""
+    return not (isinstance(reason, FarfieldError) or _out_of_memory(reason))
+
+
 def _said(reason: Exception) -> str:
-    return f"{type(reason).__name__}: {' '.join(str(reason).split())}"
+    words = " ".join(str(reason).split())
+    return words if isinstance(reason, FarfieldError) else f"{type(reason).__name__}: {words}"

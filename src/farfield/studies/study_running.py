@@ -50,7 +50,7 @@ class StudyRun:
             "total": outcome.total,
             "finished": outcome.total - len(outcome.failures),
             "stored": outcome.stored,
-            "failed": [{"identity": cell.identity, "reason": reason} for cell, reason in outcome.failures],
+            "failed": [{"identity": failure.cell.identity, "reason": failure.reason} for failure in outcome.failures],
             "diverged": [cell.identity for cell in outcome.diverged],
         }
 
@@ -84,5 +84,5 @@ def run_study(
     with open_engine(engine, workers=workers, address=address, executor=executor) as on:
         outcome = complete(missing, len(cells) - len(missing), store, on, progress)
     for failure in outcome.failures:
-        store.write_failure(*failure)
+        store.write_failure(failure.cell, failure.reason)
     return StudyRun(study, budget, store.folder, outcome)

@@ -50,8 +50,8 @@ def run(
         print(json.dumps(found.to_json(), indent=1))
     else:
         console = screen()
-        for cell, reason in found.outcome.failures[:10]:
-            console.print(f"failed: {cell.identity}: {reason}", soft_wrap=True, markup=False)
+        for failure in found.outcome.failures[:10]:
+            console.print(f"failed: {failure.cell.identity}: {failure.reason}", soft_wrap=True, markup=False)
         console.print(found.summary())
         console.print(f"Results: {found.folder.resolve()}", soft_wrap=True, markup=False)
     if found.outcome.failures:
