@@ -93,6 +93,14 @@ def test_fire_carries_the_first_position_and_not_an_offset():
     assert "piecewise linear" in offset.note
 
 
+def test_rows_that_tie_are_told_apart_from_rows_that_are_lost():
+    """One rotary plane: offset 8 is the mirror image of the target, so rows 8 to 13 tie, and trained heads win them."""
+    found = solve("rope", "offset:1", width=2, trained=8, tested=14, with_openness=False)
+    assert (found.alpha, found.tied) == (0, 1)
+    assert found.to_json()["tied"] == 1
+    assert solve("sinusoidal", "offset:1", with_openness=False).tied == 0
+
+
 def test_learned_positions_are_undetermined_out_of_range():
     for task in ("offset:2", "position:3", "fraction:2"):
         prediction = predicted("learned", task, with_openness=True, draws=4)

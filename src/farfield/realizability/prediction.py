@@ -51,6 +51,8 @@ class Prediction:
         logit_scale: beta, logits that stand for a margin of 1.
         rows: n of the deep rows, several draws of positions one after another.
         won: whether the target is the unique maximizer of each deep row.
+        tied: share of deep rows whose target ties with another key, for all that is known of the kernel. They count as
+            lost in alpha, and training may win them (``farfield conjecture``).
         lead: margin of the target in each deep row, in units of the trained margin.
         mass: softmax weight of the target in each deep row.
         bound: what Theorem 1 leaves it at least, by L as in ``curve``; 0 where alpha is not 1 up to there.
@@ -77,6 +79,7 @@ class Prediction:
     logit_scale: float
     rows: Int[np.ndarray, " row"]
     won: Bool[np.ndarray, " row"] | None
+    tied: float | None
     lead: Float[np.ndarray, " row"] | None
     mass: Float[np.ndarray, " row"] | None
     bound: Float[np.ndarray, " length"] | None
@@ -135,6 +138,7 @@ class Prediction:
             "width": self.width,
             "verdict": self.verdict,
             "alpha": self.alpha,
+            "tied": self.tied,
             "interval": None if self.interval is None else list(self.interval),
             "alpha_under_initialization": None if self.initial is None else self.initial._asdict(),
             "realizable_at_trained": self.realizable_at_trained,
@@ -226,7 +230,7 @@ def solve(
     }
     if not selected.realizes:
         unknown = None if not selected.solution.ruled_out else False
-        nothing = ("margin", "alpha", "curve", "open", "initial", "won", "lead", "mass", "bound", "witness")
+        nothing = ("margin", "alpha", "curve", "open", "initial", "won", "tied", "lead", "mass", "bound", "witness")
         return Prediction(realizable_at_trained=unknown, **common, **dict.fromkeys(nothing))
     found = selected.on(deep, scale)
     return Prediction(
@@ -237,6 +241,7 @@ def solve(
         open=openness(selected, deep, found, budget) if with_openness else None,
         initial=under_initialization(selected, encoding, width, deep, scale, draws, seed) if with_openness else None,
         won=found.won,
+        tied=float((np.abs(found.margin) <= found.tolerance).mean()),
         lead=found.margin,
         mass=found.mass,
         bound=_bound(found, deep, scale),

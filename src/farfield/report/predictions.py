@@ -51,6 +51,8 @@ def _numbers(found: Prediction) -> Table:
     table.add_row(f"realizable to {found.tested} (static bound)", yes[found.realizable_at_tested])
     if found.alpha is not None:
         table.add_row(f"alpha, share of rows {found.trained} to {found.tested - 1} won", f"{found.alpha:.3f}")
+    if found.tied:
+        table.add_row("rows that tie, counted as lost; training may win them", f"{found.tied:.3f}")
     if found.interval is not None and found.open is not None:
         low, high = found.interval
         table.add_row(f"interval within {found.open.budget:g} norms", f"{low:.3f} to {high:.3f}")
