@@ -1,0 +1,123 @@
+"""Whatever is not as it should be in a folder of results, for the top of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from farfield.studies.standing import Standing
+
+if TYPE_CHECKING:
+    from farfield.report.study_content import Setting
+
+
+class Failure(NamedTuple):
+    """A cell that could not be finished.
+
+    Attributes:
+        identity: of the cell.
+        reason: as recorded.
+        seed: in words.
+        setting: content hash of its configuration without seeds.
+        about: that configuration as a study writes it; None if the record cannot be read.
+    """
+
+    identity: str
+    reason: str
+    seed: str
+    setting: str
+    about: dict[str, str] | None
+
+
+class Problem(NamedTuple):
+    """Something to know before the numbers are believed.
+
+    Attributes:
+        kind: one word for it.
+        said: in a sentence.
+        named: what it concerns, one by one.
+    """
+
+    kind: str
+    said: str
+    named: list[str]
+
+
+def problems(
+    settings: Sequence[Setting],
+    failures: Sequence[Failure],
+    state: Standing,
+    others: int,
+    unreadable: str | None,
+    missing: Mapping[str, int],
+) -> list[Problem]:
+    """All of them, the gravest first.
+
+    Args:
+        settings: with their statistics.
+        failures: cells that could not be finished.
+        state: of the store.
+        others: finished cells that are no part of the study.
+        unreadable: why the study's record cannot be read.
+        missing: cells neither finished nor failed, by setting.
+    """
+    found = [*_of_store(failures, state, unreadable), *_of_seeds(settings)]
+    left = sum(missing.values())
+    if left:
+        said = f"{_cells(left)} not finished yet: every number counts those that are."
+        found.append(Problem("missing", said, [f"{label}: {count}" for label, count in missing.items()]))
+    if others:
+        said = f"{_cells(others)} in the folder but no part of this study, and left out here."
+        found.append(Problem("others", said, []))
+    return found
+
+
+def _of_store(failures: Sequence[Failure], state: Standing, unreadable: str | None) -> Iterator[Problem]:
+    if unreadable:
+        said = f"What the study asked for is not known, so all cells of the folder are shown: {unreadable}."
+        yield Problem("record", said, [])
+    if failures:
+        named = [f"{_name(one)}: {one.reason}" for one in failures]
+        yield Problem("failed", f"{_cells(len(failures))} failed and counted nowhere.", named)
+    if state.damaged:
+        said = f"{len(state.damaged)} damaged {'file' if len(state.damaged) == 1 else 'files'}, left out; running the "
+        named = [f"{name}: {what}" for name, what in state.damaged.items()]
+        yield Problem("damaged", f"{said}study again replaces them.", named)
+    if state.older:
+        said = f"{_cells(state.older)} of an older data version, not comparable and left out."
+        yield Problem("older", said, [])
+    if state.writing:
+        said = f"{state.writing} files are being written, or were left half-written: a run may be going on."
+        yield Problem("writing", said, [])
+
+
+def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
+    diverged, identical, unfit, count = [], [], [], 0
+    for setting in settings:
+        found, label = setting.summary, setting.place.label
+        if found is None:
+            continue
+        diverged += [f"{label}: seed {seed}" for seed in found.diverged]
+        identical += [f"{label}: seeds {', '.join(seeds)}" for seeds in found.identical]
+        if found.fit is not None and len(found.fit.fitted) < found.n:
+            out = [seed for seed in found.seeds if seed not in found.fit.fitted]
+            count += len(out)
+            unfit.append(f"{label}: {len(out)} of {found.n} (seed {', '.join(out)})")
+    if diverged:
+        said = f"{_cells(len(diverged))} diverged: the loss is not a number. They count in every mean."
+        yield Problem("diverged", said, diverged)
+    if identical:
+        yield Problem("identical", "Seeds that computed the same, bit for bit, are no different seeds.", identical)
+    if unfit:
+        said = f"{_cells(count)} without a fit: the task was not learned within the trained lengths. They count in "
+        yield Problem("unfit", f"{said}every mean; the statistics give the mean of those that fit beside it.", unfit)
+
+
+def _name(one: Failure) -> str:
+    if one.about is None:
+        return one.identity
+    return f"{one.about['encoding']} on {one.about['task']}, seed {one.seed}"
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell is" if count == 1 else f"{count} cells are"
