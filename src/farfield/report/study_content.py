@@ -143,6 +143,7 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     for place, (setting, cells) in zip(layout.places, wanted.cells.items(), strict=True):
         of_cells = [singles[identity] for identity in sorted(cells & outcomes.keys())]
         settings.append(_setting(place, summaries.get(setting), of_cells, len(cells), interval))
+    settings.sort(key=lambda one: (one.place.row, one.place.column))
     measured = {row.probe for found in summaries.values() for row in found.rows}
     return Content(
         folder=folder,
@@ -323,9 +324,23 @@ def _named(content: Content, outcome: str) -> list[str]:
         there = [setting for setting in settings if setting.outcome == outcome]
         value = content.layout.rows.values[row]
         whole = len(there) == len(settings) > 1
-        names += [content.layout.rows.said(value)] if whole and value else [one.place.label for one in there]
+        names += (
+            [content.layout.rows.said(value) + _kept_to(there)]
+            if whole and value
+            else [one.place.label + _kept_to([one]) for one in there]
+        )
     left = len(names) - MOST_NAMES
     return names if left <= 1 else [*names[:MOST_NAMES], f"and {left} more"]
+
+
+def _kept_to(settings: list[Setting]) -> str:
+    """How far settings that lose their task keep it, where that is beyond training."""
+    lost = [one for one in settings if one.summary and one.outcome in ("selection", "dilution", "fails")]
+    reached = sorted({one.reach for one in lost if one.reach and one.summary and one.reach > one.summary.config["longest"]})
+    if not lost or not reached:
+        return ""
+    far = all(one.reach in reached for one in lost)
+    return f" (kept to {'' if far else 'at most '}{_span(reached) if far else reached[-1]})"
 
 
 def _span(values: list[int]) -> str:

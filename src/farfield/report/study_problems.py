@@ -102,7 +102,7 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
         if found.fit is not None and len(found.fit.fitted) < found.n:
             out = [seed for seed in found.seeds if seed not in found.fit.fitted]
             count += len(out)
-            unfit.append(f"{label}: {len(out)} of {found.n} (seed {', '.join(out)})")
+            unfit.append(f"{label}: {len(out)} of {found.n} ({'seed' if len(out) == 1 else 'seeds'} {', '.join(out)})")
     if diverged:
         said = f"{_cells(len(diverged))} diverged: the loss is not a number. They count in every mean."
         yield Problem("diverged", said, diverged)
