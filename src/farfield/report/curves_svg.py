@@ -151,9 +151,9 @@ def _ground(frame: Frame, x, y, ticks: list[float]) -> Iterator[Markup]:
             LEFT, y(tick), WIDTH - RIGHT, LEFT - 5, y(tick) + 4, f"{tick:g}"
         )
     for length in _shown(frame, x):
-        yield Markup(
-            '<path class="tick" d="M{0} {1}v4"/><text x="{0}" y="{2}" text-anchor="middle">{3}</text>'
-        ).format(x(length), bottom, bottom + 16, length)
+        yield Markup('<path class="tick" d="M{0} {1}v4"/><text x="{0}" y="{2}" text-anchor="middle">{3}</text>').format(
+            x(length), bottom, bottom + 16, length
+        )
     yield Markup('<path class="axis" d="M{} {}H{}"/>').format(LEFT, bottom, WIDTH - RIGHT)
     name = "length (log2 scale)" if frame.logarithmic else "length"
     yield Markup('<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
@@ -186,7 +186,11 @@ def _vertical(curves: Sequence[Curve], bounds: tuple[float, float] | None) -> tu
     """Ends of the vertical axis and where it is ruled."""
     if bounds is not None:
         low, high = bounds
-        return low - 0.06 * (high - low), high + 0.02 * (high - low), [low, *(low + k / 4 * (high - low) for k in (1, 2, 3)), high]
+        return (
+            low - 0.06 * (high - low),
+            high + 0.02 * (high - low),
+            [low, *(low + k / 4 * (high - low) for k in (1, 2, 3)), high],
+        )
     values = [v for curve in curves for p in curve.points for v in (p.mean, p.low, p.high) if v is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     step = 10 ** math.floor(math.log10((high - low) or 1))
@@ -210,5 +214,3 @@ def _marker(series: int, x: float, y: float) -> str:
     if corners is None:
         return CURVED.format(x, y)
     return "M" + "L".join(f"{x + dx:.1f} {y + dy:.1f}" for dx, dy in corners) + "z"
-
-

@@ -33,7 +33,7 @@ class Axis(NamedTuple):
         return ", ".join(self.names)
 
     @property
-    def count(self) -> str:
+    def counted(self) -> str:
         """How many values there are, in words."""
         if len(self.names) == 1 and self.names[0] in PLAIN:
             return f"{len(self.values)} {self.names[0]}s"

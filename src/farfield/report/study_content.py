@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from farfield.errors import FarfieldError
 from farfield.report.study_axes import Layout, Place, lay_out, settings_of
 from farfield.report.study_problems import Failure, Problem, problems
+from farfield.report.study_sentences import Became, Kind, what_became, what_ran
 from farfield.statistics import Estimate, bootstrap, over_seeds
 from farfield.studies import record
 from farfield.studies.columns import describe, written
@@ -27,8 +28,6 @@ from farfield.studies.summary import FIT, Interval, Outcome, Summary, from_store
 PANELS = ("accuracy", "selected", "peak_height")
 # Of a cell as a whole.
 ESTIMATED = ("dilution_alpha", "dilution_c", "dilution_r2", "carrier_key", "carrier_query")
-
-Outcomes = Literal["keeps", "selection", "dilution", "fails", "not learned", "not tested", "unfinished"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Setting:
     """
 
     place: Place
-    outcome: Outcomes
+    outcome: Kind
     reach: int | None
     wanted: int
     summary: Summary | None
@@ -96,9 +95,38 @@ class Content:
         """Cells asked for."""
         return sum(setting.wanted for setting in self.settings)
 
+    def what_ran(self) -> str:
+        """What was run, in a sentence."""
+        return what_ran(self)
+
+    def what_became(self) -> list[Became]:
+        """What became of it, by outcome."""
+        return [*what_became(self)]
+
     def sentences(self) -> list[str]:
-        """What was run, and what became of it."""
-        return [_what_ran(self), *_what_became(self)]
+        """Both, one after another."""
+        return [self.what_ran(), *(f"{one.said}: {one.names}." for one in self.what_became())]
+
+    def to_json(self) -> dict[str, Any]:
+        """What it comes to, as a JSON-able object; the statistics are in the files beside a report."""
+        settings = [
+            {
+                "setting": one.place.label,
+                "outcome": one.outcome,
+                "kept_up_to": one.reach,
+                "finished": one.summary.n if one.summary else 0,
+                "wanted": one.wanted,
+            }
+            for one in self.settings
+        ]
+        return {
+            "name": self.name,
+            "summary": " ".join(self.sentences()),
+            "finished": self.finished,
+            "wanted": self.wanted,
+            "problems": [one._asdict() for one in self.problems],
+            "settings": settings,
+        }
 
 
 class _Wanted(NamedTuple):
@@ -213,7 +241,9 @@ def _nothing(folder: Path, known: Record | None, others: int, state: Standing) -
         again = f": run {known.command}" if known.command else ""
         return f"no cell of the study {known.study.name} is finished in {folder}{more}{again}"
     if state.older:
-        return f"{folder} holds {state.older} cells of older data versions alone, which are not comparable: run it again"
+        return (
+            f"{folder} holds {state.older} cells of older data versions alone, which are not comparable: run it again"
+        )
     return f"{folder} holds no finished cells: name a folder that a study or `farfield train --out` wrote"
 
 
@@ -231,7 +261,11 @@ def _singles(store: OpenStore) -> dict[str, dict[str, float]]:
 def _setting(
     place: Place, summary: Summary | None, cells: list[dict[str, float]], wanted: int, interval: Interval
 ) -> Setting:
-    estimate = over_seeds if interval == "t" else bootstrap
+    def estimate(name: str, found: np.ndarray) -> Estimate:
+        # All but the intercept and slope of the fit are shares.
+        bounds = None if name in ("dilution_alpha", "dilution_c") else (0.0, 1.0)
+        return over_seeds(found, bounds=bounds) if interval == "t" else bootstrap(found)
+
     values = {name: [cell[name] for cell in cells if name in cell] for name in ESTIMATED}
     peaks = Counter(int(cell["carrier_peak"]) for cell in cells if "carrier_peak" in cell)
     return Setting(
@@ -240,7 +274,7 @@ def _setting(
         reach=reach_of(summary) if summary else None,
         wanted=wanted,
         summary=summary,
-        estimates={name: estimate(np.array(found)) for name, found in values.items() if found},
+        estimates={name: estimate(name, np.array(found)) for name, found in values.items() if found},
         peaks=sorted(peaks.items(), key=lambda pair: -pair[1]),
     )
 
@@ -253,7 +287,7 @@ def keeps(summary: Summary, length: int) -> bool:
     return (row.mean.mean - row.chance) / (1 - row.chance) >= FIT
 
 
-def outcome_of(summary: Summary) -> Outcomes:
+def outcome_of(summary: Summary) -> Kind:
     """What became of the task at the longest test, by :func:`keeps` and by how often the target is selected there."""
     longest = summary.config["lengths"][-1]
     if summary.fit is not None and 2 * len(summary.fit.fitted) < summary.n:
@@ -276,75 +310,6 @@ def reach_of(summary: Summary) -> int | None:
             break
         reach = length
     return reach
-
-
-def _what_ran(content: Content) -> str:
-    layout, found = content.layout, [setting.summary for setting in content.settings if setting.summary]
-    parts = [f"{content.finished} of {content.wanted} cells are finished"]
-    grid = " × ".join(axis.count for axis in layout.axes)
-    # How many seeds a setting has, not which.
-    seeds = sorted({setting.wanted for setting in content.settings})
-    of_seeds = f"{_span(seeds)} {'seed' if seeds == [1] else 'seeds'} {'each' if len(content.settings) > 1 else ''}"
-    parts.append(", ".join(filter(None, [grid, of_seeds.strip()])))
-    if found:
-        trained = sorted({(one.config["shortest"], one.config["longest"]) for one in found})
-        tested = sorted({one.config["lengths"][-1] for one in found})
-        how = f"lengths {trained[0][0]} to {trained[0][1]}" if len(trained) == 1 else "lengths that differ"
-        parts[1] += f"; trained on {how}, tested up to {_span(tested)}"
-    return ": ".join(parts) + "."
-
-
-SAID: dict[str, str] = {
-    "keeps": "Kept to the longest test",
-    "selection": "Lost there by selection (attention picks another key)",
-    "dilution": "Lost there by dilution (attention picks the right key and gives it too little weight)",
-    "fails": "Lost there (this task has no single right key, so the channel cannot be told)",
-    "not learned": "Not learned within the trained lengths",
-    "not tested": "Not tested beyond the trained lengths",
-}
-
-
-def _what_became(content: Content) -> Iterable[str]:
-    for outcome in get_args(Outcomes):
-        if outcome in SAID and (names := _named(content, outcome)):
-            yield f"{SAID[outcome]}: {'; '.join(names)}."
-
-
-# Names of settings that a sentence holds.
-MOST_NAMES = 6
-
-
-def _named(content: Content, outcome: str) -> list[str]:
-    """Settings of an outcome; a row of which all settings share it has one name."""
-    rows: dict[int, list[Setting]] = defaultdict(list)
-    for setting in content.settings:
-        rows[setting.place.row].append(setting)
-    names = []
-    for row, settings in rows.items():
-        there = [setting for setting in settings if setting.outcome == outcome]
-        value = content.layout.rows.values[row]
-        whole = len(there) == len(settings) > 1
-        names += (
-            [content.layout.rows.said(value) + _kept_to(there)]
-            if whole and value
-            else [one.place.label + _kept_to([one]) for one in there]
-        )
-    left = len(names) - MOST_NAMES
-    return names if left <= 1 else [*names[:MOST_NAMES], f"and {left} more"]
-
-
-def _kept_to(settings: list[Setting]) -> str:
-    """How far settings that lose their task keep it, where that is beyond training."""
-    lost = [one for one in settings if one.summary and one.outcome in ("selection", "dilution", "fails")]
-    reached = sorted({one.reach for one in lost if one.reach and one.summary and one.reach > one.summary.config["longest"]})
-    if not lost or not reached:
-        return ""
-    far = all(one.reach in reached for one in lost)
-    return f" (kept to {'' if far else 'at most '}{_span(reached) if far else reached[-1]})"
-
-
-def _span(values: list[int]) -> str:
-    return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
 def _plain(config: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import jinja2
 import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
+from matplotlib.colors import to_hex
 
 from farfield.errors import FarfieldError
 from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
@@ -29,9 +30,9 @@ LEVELS = 20
 MOST_ROWS = 4000
 
 TITLES = {
-    "accuracy": ("Token accuracy", "share of supervised tokens answered correctly"),
-    "sequence_accuracy": ("Sequence accuracy", "share of sequences with every supervised token right"),
-    "selected": ("Selection", "share of queries whose largest weight is on the right key"),
+    "accuracy": ("Token accuracy", "share of tokens answered correctly"),
+    "sequence_accuracy": ("Sequence accuracy", "share of sequences with every token right"),
+    "selected": ("Selection", "queries whose largest weight is on the right key"),
     "peak_height": ("Peak height", "largest mean attention weight"),
     "target_attention": ("Mass on the target", "mean attention weight of the right key"),
     "selected_offset": ("Selected offset", "key minus query, where mean attention is largest"),
@@ -101,10 +102,11 @@ def write_page(content: Content, path: Path, command: str, files: str) -> None:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another place with -o") from None
 
 
-def command_of(folder: Path, page: Path, default: Path, interval: str) -> str:
-    """The command that makes a page again."""
+def command_of(folder: Path, page: Path | None, figures: Path | None, interval: str) -> str:
+    """The command that makes a page again; None for what was left out."""
     parts = ["farfield", "report", str(folder)]
-    parts += ["-o", str(page)] if page != default else []
+    parts += [] if page is None else ["-o", str(page)]
+    parts += [] if figures is None else ["--figures", str(figures)]
     parts += ["--interval", interval] if interval != "t" else []
     return shlex.join(parts)
 
@@ -115,7 +117,7 @@ def render(content: Content, command: str, files: str) -> str:
         loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"three": three, "interval": interval_of, "kind": kind_of}
+    environment.filters |= {"three": three, "interval": interval_of}
     squares = _squares(content)
     shown = [setting for setting in content.settings if setting.summary]
     atlas = _atlas(content, squares)
@@ -133,6 +135,9 @@ def render(content: Content, command: str, files: str) -> str:
         facets=[_facet(content, column) for column in range(len(content.layout.columns.values))] if shown else [],
         titles=TITLES,
         shown=shown,
+        became=content.what_became(),
+        longest=sorted({setting.longest for setting in shown}),
+        kinds=", ".join(_kinds(shown)),
         probes=_accuracies(shown),
         rows_by_length=_by_length(shown),
         most_rows=MOST_ROWS,
@@ -192,7 +197,7 @@ def _facet(content: Content, column: int) -> Facet:
         found = curves_of(content, column, probe)
         if not found:
             continue
-        there = [setting for setting, _ in found] if not there else there
+        there = there or [setting for setting, _ in found]
         curves = [
             Curve(one.place.label, one.place.row, column, numbers[one.place.series], points) for one, points in found
         ]
@@ -206,16 +211,22 @@ def _facet(content: Content, column: int) -> Facet:
 def note_of(settings: Sequence[Setting]) -> str:
     """What lines and bands are, and what differs between the settings so that it is not drawn."""
     summaries = [setting.summary for setting in settings if setting.summary]
-    kinds = {kind_of(row.mean) for one in summaries for row in one.rows if row.mean is not None and row.mean.n > 1}
+    kinds = _kinds(settings)
     counts = sorted({(one.n, setting.wanted) for setting in settings if (one := setting.summary)})
     said = ", ".join(f"n = {n} of {wanted}" for n, wanted in counts)
     parts = [f"Lines: mean over seeds ({said})"]
-    parts.append(f"bands: {', '.join(sorted(kinds))} over seeds" if kinds else "one seed has no band")
+    parts.append(f"bands: {', '.join(kinds)} over seeds" if kinds else "one seed has no band")
     if len({(one.config["shortest"], one.config["longest"]) for one in summaries}) > 1:
         parts.append("trained lengths differ between these settings and are not marked")
     if not frame_of(settings, "accuracy", "").chance:
         parts.append("chance differs between these settings: the table has it")
     return "; ".join(parts) + "."
+
+
+def _kinds(settings: Sequence[Setting]) -> list[str]:
+    """How the intervals of these settings were made."""
+    rows = [row for setting in settings if setting.summary for row in setting.summary.rows]
+    return sorted({kind_of(row.mean) for row in rows if row.mean is not None and row.mean.low is not None})
 
 
 def _squares(content: Content) -> dict[tuple[int, int], Square]:
@@ -258,7 +269,7 @@ def _palette() -> list[tuple[str, str]]:
     """Ground and ink of every level."""
     colours = [mpl.colormaps["cividis"](level / LEVELS) for level in range(LEVELS + 1)]
     return [
-        (mpl.colors.to_hex(colour), "#fff" if np.dot(colour[:3], (0.2126, 0.7152, 0.0722)) < 0.45 else "#000")
+        (to_hex(colour), "#fff" if np.dot(colour[:3], (0.2126, 0.7152, 0.0722)) < 0.45 else "#000")
         for colour in colours
     ]
 
@@ -287,14 +298,14 @@ def _study_text(content: Content) -> str | None:
 def three(value: float | None) -> str:
     """A number to three decimals, or more where it is small."""
     if value is None:
-        return "–"
+        return "-"
     return f"{value:.3f}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
 
 
 def interval_of(found: Estimate | None) -> str:
     """A mean with its interval, if it has one."""
     if found is None:
-        return "–"
+        return "-"
     ends = "" if found.low is None else f" [{three(found.low)}, {three(found.high)}]"
     return three(found.mean) + ends
 

@@ -4,6 +4,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const status = document.getElementById("status");
   const clear = document.getElementById("clear");
+  const bar = document.querySelector(".bar");
   let chosen = null;  // the pressed button
 
   // A filter names a row (r), a column (c) or a series (s) of curves; what says nothing of one matches it.
@@ -17,8 +18,8 @@
     for (const element of all(".f")) element.classList.toggle("off", !matches(element, filter));
     for (const entry of all(".legend button")) entry.classList.toggle("dim", !matches(entry, filter));
     for (const other of all("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
-    status.textContent = button ? `Shown: ${button.dataset.name}.` : "Everything is shown.";
-    clear.classList.toggle("off", !button);
+    status.textContent = button ? `Only ${button.dataset.name} is shown.` : "Everything is shown.";
+    bar.classList.toggle("none", !button);
   }
 
   for (const button of all("[aria-pressed]"))
