@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def curves_figure(content: Content, column: int) -> Figure | None:
                 _draw(axes, points, numbers[setting.place.series], _plain([setting.place.series])[0])
             _frame(axes, frame_of([setting for setting, _ in curves], probe, ""))
             name, about = TITLES.get(probe, (probe, ""))
-            axes.set(title=name, xlabel="length L", ylabel=about.partition(",")[0])
+            axes.set(title=name, xlabel="length L", ylabel=textwrap.fill(about.partition(",")[0], 28))
         settings = [setting for setting, _ in next(iter(found.values()))]
         handles = {
             label: handle

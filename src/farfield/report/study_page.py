@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from farfield.studies.summary import FIT, SHARES
 GENERATOR = "farfield report"
 # Steps of the atlas's colours, 0 to 1.
 LEVELS = 20
+NONE = "\N{EN DASH}"
 # Rows by length that a page holds; the files beside it hold all.
 MOST_ROWS = 4000
 
@@ -75,12 +77,11 @@ def check_page(path: Path) -> None:
     if not path.parent.is_dir():
         raise FarfieldError(f"cannot write {path}: there is no folder {path.parent}")
     try:
-        with path.open("rb") as file:
-            ours = GENERATOR.encode() in file.read(2000)
-    except FileNotFoundError:
-        return
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+        ours = GENERATOR in path.read_text(encoding="utf-8", errors="replace")[:2000] if path.exists() else True
     except OSError as reason:
-        raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another name with -o") from None
+        raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another place with -o") from None
     if not ours:
         raise FarfieldError(f"{path} is there and is no report of farfield: choose another name with -o")
 
@@ -298,14 +299,14 @@ def _study_text(content: Content) -> str | None:
 def three(value: float | None) -> str:
     """A number to three decimals, or more where it is small."""
     if value is None:
-        return "-"
+        return NONE
     return f"{value:.3f}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
 
 
 def interval_of(found: Estimate | None) -> str:
     """A mean with its interval, if it has one."""
     if found is None:
-        return "-"
+        return NONE
     ends = "" if found.low is None else f" [{three(found.low)}, {three(found.high)}]"
     return three(found.mean) + ends
 
