@@ -154,6 +154,24 @@ def test_statistics_are_those_of_all_seeds(tmp_path: Path):
     assert (row["n"], row["wanted"], row["interval"]) == ("3", "3", "Student t 95%")
 
 
+def test_tokens_and_sequences_are_named_apart_where_they_differ(tmp_path: Path):
+    def make(cell: Cell) -> CellResult:
+        return dataclasses.replace(by_kind(cell), correct_sequences=np.array([90, 80, 70, 12]))
+
+    folder = fill(tmp_path, study(["rope:base=10"], ["offset:1"], seeds=1), make)
+    assert gather(folder).panels == ["accuracy", "sequence_accuracy", "selected", "peak_height"]
+    text = text_of(page_of(folder))
+    assert "tokens 1 of 1 0.990" in text and "sequences 1 of 1 0.120" in text and "Sequence accuracy share" in text
+    assert "sequence_accuracy" not in gather(fill(tmp_path / "same", study(["rope:base=10"], seeds=1))).panels
+
+
+def test_what_the_study_names_is_drawn_first(tmp_path: Path):
+    wanted = study(["rope:base=10", "rope:base=11"], ["offset:1"], probes=["pin", "peak_height", "final_loss"])
+    content = gather(fill(tmp_path, wanted))
+    assert content.panels == ["pin", "peak_height", "accuracy", "selected"]
+    assert "key position where mean attention is largest" in text_of(page_of(tmp_path))
+
+
 def written_files(folder: Path, where: Path) -> dict[str, str]:
     from farfield.report.study_figures import write_files
 
@@ -250,9 +268,7 @@ def test_cells_of_other_studies_are_left_out_and_counted(tmp_path: Path):
     record.write(tmp_path, Record(study(["rope:base=10"], seeds=1)))
     content = gather(tmp_path)
     assert (content.finished, content.wanted) == (2, 2)
-    assert [problem.said for problem in content.problems] == [
-        "2 cells are in the folder but no part of this study, and left out here."
-    ]
+    assert [problem.said for problem in content.problems] == ["2 cells of the folder left out: no part of this study."]
 
 
 def test_a_study_of_which_all_failed_says_why(tmp_path: Path):

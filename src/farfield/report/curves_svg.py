@@ -18,6 +18,8 @@ WIDTH, HEIGHT = 350, 236
 LEFT, RIGHT, TOP, BOTTOM = 38, 10, 20, 36
 # Test lengths that span more than this are drawn on a logarithmic axis.
 WIDEST_LINEAR = 8
+# Bands of more curves than these are drawn fainter.
+MANY = 5
 # Dashes of matplotlib as SVG has them, for lines of 1.8 units.
 SVG_DASHES = {"-": "", "--": "7 3", "-.": "10 3 2 3", ":": "2 3"}
 LETTER = 6.2
@@ -101,8 +103,8 @@ def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
         return round(TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     parts = [*_ground(frame, x, y, ticks), *_chance(frame, x, y), *(_curve(curve, x, y) for curve in curves)]
-    return Markup('<svg class="curves" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, HEIGHT, frame.label, Markup("").join(parts)
+    return Markup('<svg class="curves{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        " many" if len(curves) > MANY else "", WIDTH, HEIGHT, frame.label, Markup("").join(parts)
     )
 
 

@@ -22,7 +22,7 @@ from farfield.studies.identity import DATA_VERSION, identity_of, setting_of
 from farfield.studies.query import OpenStore
 from farfield.studies.record import Record
 from farfield.studies.standing import Standing, failure, standing
-from farfield.studies.summary import FIT, Interval, Outcome, Summary, from_store, summarize
+from farfield.studies.summary import FIT, PROBES, Interval, Outcome, Summary, from_store, summarize
 
 # Measurements by length that every report draws; a study may name more.
 PANELS = ("accuracy", "selected", "peak_height")
@@ -67,7 +67,7 @@ class Content:
         folder: of the results.
         record: of the study; None where the folder says nothing of it.
         settings: in order, with :attr:`layout` where each stands.
-        panels: measurements to draw against length.
+        panels: measurements to draw against length; sequence accuracy too where it differs from that of tokens.
         problems: whatever is not as it should be.
         made_by: cells by versions and platform.
     """
@@ -156,7 +156,8 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     except FarfieldError as reason:
         known, unreadable = None, str(reason)
     panels = list(dict.fromkeys([*(known.study.probes if known else ()), *PANELS]))
-    outcomes = {identity_of(outcome.config): outcome for outcome in from_store(store, probes=panels)}
+    read = list(dict.fromkeys([*PROBES, *panels]))
+    outcomes = {identity_of(outcome.config): outcome for outcome in from_store(store, probes=read)}
     failures = _failures(folder, state)
     wanted = _asked_for(known) if known else _found(store, outcomes, failures)
     part = {identity for cells in wanted.cells.values() for identity in cells}
@@ -165,7 +166,7 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     if not outcomes and not failures:
         raise FarfieldError(_nothing(folder, known, others, state))
     layout = lay_out([*wanted.about.values()], in_order=known is not None)
-    summaries = {found.setting: found for found in summarize(outcomes.values(), interval=interval, probes=panels)}
+    summaries = {found.setting: found for found in summarize(outcomes.values(), interval=interval, probes=read)}
     singles = _singles(store)
     settings = []
     for place, (setting, cells) in zip(layout.places, wanted.cells.items(), strict=True):
@@ -173,6 +174,8 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
         settings.append(_setting(place, summaries.get(setting), of_cells, len(cells), interval))
     settings.sort(key=lambda one: (one.place.row, one.place.column))
     measured = {row.probe for found in summaries.values() for row in found.rows}
+    if any(sequences_differ(found) for found in summaries.values()):
+        panels = list(dict.fromkeys(["accuracy", "sequence_accuracy", *panels]))
     return Content(
         folder=folder,
         record=known,
@@ -277,6 +280,12 @@ def _setting(
         estimates={name: estimate(name, np.array(found)) for name, found in values.items() if found},
         peaks=sorted(peaks.items(), key=lambda pair: -pair[1]),
     )
+
+
+def sequences_differ(summary: Summary) -> bool:
+    """Whether sequence accuracy is anything else than token accuracy."""
+    tokens, sequences = ({row.length: row.mean for row in summary.rows if row.probe == name} for name in PROBES)
+    return tokens != sequences
 
 
 def keeps(summary: Summary, length: int) -> bool:

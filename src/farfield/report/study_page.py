@@ -6,7 +6,7 @@ import json
 import shlex
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
 from farfield.report.study_content import Content, Setting
 from farfield.statistics import Estimate
 from farfield.studies.shards import write_atomically
-from farfield.studies.summary import FIT, SHARES
+from farfield.studies.summary import FIT, PROBES, SHARES
 
 # What tells a page of this module from any other file.
 GENERATOR = "farfield report"
@@ -139,8 +139,8 @@ def render(content: Content, command: str, files: str) -> str:
         became=content.what_became(),
         longest=sorted({setting.longest for setting in shown}),
         kinds=", ".join(_kinds(shown)),
-        probes=_accuracies(shown),
-        rows_by_length=_by_length(shown),
+        probes=[name for name in PROBES if name in content.panels],
+        rows_by_length=_by_length(content),
         most_rows=MOST_ROWS,
         fit=FIT,
         study=_study_text(content),
@@ -275,20 +275,9 @@ def _palette() -> list[tuple[str, str]]:
     ]
 
 
-def _accuracies(shown: Sequence[Setting]) -> list[str]:
-    """Token accuracy, and that of sequences where it is anything else."""
-    differ = any(
-        setting.summary.at(row.length, "sequence_accuracy").mean != row.mean
-        for setting in shown
-        if setting.summary
-        for row in setting.summary.rows
-        if row.probe == "accuracy" and any(other.probe == "sequence_accuracy" for other in setting.summary.rows)
-    )
-    return ["accuracy", "sequence_accuracy"] if differ else ["accuracy"]
-
-
-def _by_length(shown: Iterable[Setting]) -> int:
-    return sum(len(setting.summary.rows) for setting in shown if setting.summary)
+def _by_length(content: Content) -> int:
+    summaries = [setting.summary for setting in content.settings if setting.summary]
+    return sum(row.probe in content.panels for summary in summaries for row in summary.rows)
 
 
 def _study_text(content: Content) -> str | None:

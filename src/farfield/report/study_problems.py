@@ -64,10 +64,10 @@ def problems(
     found = [*_of_store(failures, state, unreadable), *_of_seeds(settings)]
     left = sum(missing.values())
     if left:
-        said = f"{_cells(left)} not finished yet: every number counts those that are."
+        said = f"{_count(left, 'cell')} not finished yet: every number counts those that are."
         found.append(Problem("missing", said, [f"{label}: {count}" for label, count in missing.items()]))
     if others:
-        said = f"{_cells(others)} in the folder but no part of this study, and left out here."
+        said = f"{_count(others, 'cell')} of the folder left out: no part of this study."
         found.append(Problem("others", said, []))
     return found
 
@@ -78,16 +78,17 @@ def _of_store(failures: Sequence[Failure], state: Standing, unreadable: str | No
         yield Problem("record", said, [])
     if failures:
         named = [f"{_name(one)}: {one.reason}" for one in failures]
-        yield Problem("failed", f"{_cells(len(failures))} failed and counted nowhere.", named)
+        said = f"{_count(len(failures), 'cell')} failed and enter no number."
+        yield Problem("failed", said, named)
     if state.damaged:
-        said = f"{len(state.damaged)} damaged {'file' if len(state.damaged) == 1 else 'files'}, left out; running the "
+        said = f"{_count(len(state.damaged), 'file')} damaged and left out: run the study again to replace them."
         named = [f"{name}: {what}" for name, what in state.damaged.items()]
-        yield Problem("damaged", f"{said}study again replaces them.", named)
+        yield Problem("damaged", said, named)
     if state.older:
-        said = f"{_cells(state.older)} of an older data version, not comparable and left out."
+        said = f"{_count(state.older, 'cell')} of an older data version left out: the numbers are not comparable."
         yield Problem("older", said, [])
     if state.writing:
-        said = f"{state.writing} files are being written, or were left half-written: a run may be going on."
+        said = f"{_count(state.writing, 'file')} half-written: a run may be going on."
         yield Problem("writing", said, [])
 
 
@@ -104,13 +105,17 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
             count += len(out)
             unfit.append(f"{label}: {len(out)} of {found.n} ({'seed' if len(out) == 1 else 'seeds'} {', '.join(out)})")
     if diverged:
-        said = f"{_cells(len(diverged))} diverged: the loss is not a number. They count in every mean."
+        said = f"{_count(len(diverged), 'cell')} diverged (the loss is not a number), and count in every mean."
         yield Problem("diverged", said, diverged)
     if identical:
-        yield Problem("identical", "Seeds that computed the same, bit for bit, are no different seeds.", identical)
+        said = "Some seeds computed the same, bit for bit: they are not different seeds, and intervals are too narrow."
+        yield Problem("identical", said, identical)
     if unfit:
-        said = f"{_cells(count)} without a fit: the task was not learned within the trained lengths. They count in "
-        yield Problem("unfit", f"{said}every mean; the statistics give the mean of those that fit beside it.", unfit)
+        said = (
+            f"{_count(count, 'cell')} did not learn the task within the trained lengths, and count in every mean; the "
+            "mean of those that fit stands beside it."
+        )
+        yield Problem("unfit", said, unfit)
 
 
 def _name(one: Failure) -> str:
@@ -119,5 +124,5 @@ def _name(one: Failure) -> str:
     return f"{one.about['encoding']} on {one.about['task']}, seed {one.seed}"
 
 
-def _cells(count: int) -> str:
-    return f"{count} cell is" if count == 1 else f"{count} cells are"
+def _count(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"

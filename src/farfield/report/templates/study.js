@@ -19,6 +19,7 @@
     for (const entry of all(".legend button")) entry.classList.toggle("dim", !matches(entry, filter));
     for (const other of all("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
     status.textContent = button ? `Only ${button.dataset.name} is shown.` : "Everything is shown.";
+    document.body.classList.toggle("chosen", Boolean(button));
     bar.classList.toggle("none", !button);
   }
 
