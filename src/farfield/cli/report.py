@@ -18,7 +18,8 @@ def report(
         Path | None, typer.Option("--output", "-o", help="The page; report.html in the folder if left out.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder.")
+        Path | None,
+        typer.Option(help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out."),
     ] = None,
     interval: Annotated[str, typer.Option(help="Of means over seeds: t, or the percentile bootstrap.")] = "t",
     as_json: Json = False,

@@ -105,15 +105,15 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
             count += len(out)
             unfit.append(f"{label}: {len(out)} of {found.n} ({'seed' if len(out) == 1 else 'seeds'} {', '.join(out)})")
     if diverged:
-        said = f"{_count(len(diverged), 'cell')} diverged (the loss is not a number), and count in every mean."
+        said = f"{_count(len(diverged), 'cell')} diverged (the loss is not a number); included in every mean."
         yield Problem("diverged", said, diverged)
     if identical:
         said = "Some seeds computed the same, bit for bit: they are not different seeds, and intervals are too narrow."
         yield Problem("identical", said, identical)
     if unfit:
         said = (
-            f"{_count(count, 'cell')} did not learn the task within the trained lengths, and count in every mean; the "
-            "mean of those that fit stands beside it."
+            f"{_count(count, 'cell')} did not learn the task within the trained lengths; included in every mean, beside "
+            "which stands the mean of those that fit."
         )
         yield Problem("unfit", said, unfit)
 
