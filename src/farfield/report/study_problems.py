@@ -10,6 +10,9 @@ from farfield.studies.standing import Standing
 if TYPE_CHECKING:
     from farfield.report.study_content import Setting
 
+# Seeds that one line names.
+MOST_SEEDS = 10
+
 
 class Failure(NamedTuple):
     """A cell that could not be finished.
@@ -99,11 +102,11 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
         if found is None:
             continue
         diverged += [f"{label}: seed {seed}" for seed in found.diverged]
-        identical += [f"{label}: seeds {', '.join(seeds)}" for seeds in found.identical]
+        identical += [f"{label}: {_seeds(seeds)}" for seeds in found.identical]
         if found.fit is not None and len(found.fit.fitted) < found.n:
             out = [seed for seed in found.seeds if seed not in found.fit.fitted]
             count += len(out)
-            unfit.append(f"{label}: {len(out)} of {found.n} ({'seed' if len(out) == 1 else 'seeds'} {', '.join(out)})")
+            unfit.append(f"{label}: {len(out)} of {found.n} ({_seeds(out)})")
     if diverged:
         said = f"{_count(len(diverged), 'cell')} diverged (the loss is not a number); included in every mean."
         yield Problem("diverged", said, diverged)
@@ -111,10 +114,8 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
         said = "Some seeds computed the same, bit for bit: they are not different seeds, and intervals are too narrow."
         yield Problem("identical", said, identical)
     if unfit:
-        said = (
-            f"{_count(count, 'cell')} did not learn the task within the trained lengths; included in every mean, beside "
-            "which stands the mean of those that fit."
-        )
+        said = f"{_count(count, 'cell')} did not learn the task within the trained lengths; included in every mean, "
+        said += "beside which stands the mean of those that fit."
         yield Problem("unfit", said, unfit)
 
 
@@ -126,3 +127,10 @@ def _name(one: Failure) -> str:
 
 def _count(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _seeds(names: Sequence[str]) -> str:
+    left = len(names) - MOST_SEEDS
+    return f"{'seed' if len(names) == 1 else 'seeds'} {', '.join(names[:MOST_SEEDS])}" + (
+        f" and {left} more" if left > 0 else ""
+    )
