@@ -15,6 +15,7 @@ from farfield.cli.conjecture import conjecture
 from farfield.cli.kernel import kernel
 from farfield.cli.listing import list_names
 from farfield.cli.predict import predict
+from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
 from farfield.cli.show import show
 from farfield.cli.study import study
@@ -108,5 +109,6 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 app.command()(kernel)
 app.command()(predict)
 app.command()(conjecture)
+app.command()(report)
 app.command("list")(list_names)
 app.add_typer(study)

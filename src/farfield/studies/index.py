@@ -38,6 +38,9 @@ from farfield.studies.shards import (
 )
 
 FOLDER = "index"
+# What a study and its report leave beside the cells, under the names they choose by themselves.
+RECORD, PAGE, FIGURES = "study.json", "report.html", "report"
+BESIDE = {RECORD, PAGE, FIGURES}
 # Raise it when what an index holds changes; an index of another number is not read.
 FORMAT = 1
 INDEX = re.compile(r"([0-9]+)-([0-9a-f]{16})\.parquet")
@@ -78,7 +81,7 @@ def listing(folder: Path) -> Listing:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    if entry.name != FOLDER:
+                    if entry.name not in (FOLDER, FIGURES):
                         found.other.append(entry.name)
                     continue
                 try:
@@ -109,7 +112,7 @@ def _sort(found: Listing, name: str, state: State) -> None:
         found.failures.append(match[1])
     elif name.endswith(TEMPORARY):
         found.writing.append(name)
-    else:
+    elif name not in BESIDE:
         found.other.append(name)
 
 

@@ -108,7 +108,7 @@ def standing(folder: Path) -> Standing:
     finished = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
     failures = {
         identity: record for identity in store.listing.failures if identity not in finished
-        for record in [_failure(folder / f"{identity}.failed.json")]
+        for record in [failure(folder / f"{identity}.failed.json")]
     }  # fmt: skip
     return Standing(
         folder=folder,
@@ -150,7 +150,7 @@ def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
     return [groups[key] for key in sorted(groups)]
 
 
-def _failure(path: Path) -> tuple[str, dict[str, Any]]:
+def failure(path: Path) -> tuple[str, dict[str, Any]]:
     """Why a cell failed, and its configuration."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,63 @@
+"""`farfield report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from farfield.cli.common import Json
+from farfield.errors import unknown
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results that a study, or `farfield train --out`, wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; report.html in the folder if left out.")
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out."),
+    ] = None,
+    interval: Annotated[str, typer.Option(help="Of means over seeds: t, or the percentile bootstrap.")] = "t",
+    as_json: Json = False,
+) -> None:
+    """Write what a folder of results says as one HTML page that needs no network, with its figures and numbers.
+
+    The page tells which settings keep their task to the longest test and which lose it, and how; what failed, diverged
+    or is missing stands first. A page and figures of an earlier report are replaced, any other file is not.
+
+    Examples:
+
+        farfield report runs
+
+        farfield report runs -o carry-over.html --figures figures
+
+        farfield report runs --interval bootstrap --json
+    """
+    from farfield.studies import index
+
+    page, beside = output or folder / index.PAGE, figures or folder / index.FIGURES
+    if interval not in ("t", "bootstrap"):
+        raise unknown("interval", interval, ("t", "bootstrap"))
+    from farfield.report.study_content import gather
+    from farfield.report.study_figures import write_files
+    from farfield.report.study_page import check_page, command_of, write_page
+
+    chosen: Any = interval
+    if output is not None:
+        check_page(page)
+    content = gather(folder, chosen)
+    check_page(page)
+    files = write_files(content, beside)
+    write_page(content, page, command_of(folder, output, figures, interval), str(beside))
+    if as_json:
+        found = content.to_json() | {"page": str(page), "figures": str(beside), "files": files}
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    print("\n".join(content.sentences()))
+    for problem in content.problems:
+        print(f"Note: {problem.said}")
+    print(f"wrote {page}; figures and numbers in {beside}")

@@ -1,0 +1,326 @@
+"""What a report says of a folder of results: every setting over its seeds, what it adds up to, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from farfield.errors import FarfieldError
+from farfield.report.study_axes import Layout, Place, lay_out, settings_of
+from farfield.report.study_problems import Failure, Problem, problems
+from farfield.report.study_sentences import Became, Kind, what_became, what_ran
+from farfield.statistics import Estimate, bootstrap, over_seeds
+from farfield.studies import record
+from farfield.studies.columns import describe, written
+from farfield.studies.identity import DATA_VERSION, identity_of, setting_of
+from farfield.studies.query import OpenStore
+from farfield.studies.record import Record
+from farfield.studies.standing import Standing, failure, standing
+from farfield.studies.summary import FIT, PROBES, Interval, Outcome, Summary, from_store, summarize
+
+# Measurements by length that every report draws; a study may name more.
+PANELS = ("accuracy", "selected", "peak_height")
+# Of a cell as a whole.
+ESTIMATED = ("dilution_alpha", "dilution_c", "dilution_r2", "carrier_key", "carrier_query")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Cells that differ in their seeds alone.
+
+    Attributes:
+        place: where it stands, and its name.
+        outcome: what became of its task at the longest test; the page states the rule.
+        reach: longest test length to which it keeps its task at every tested length; None if at none.
+        wanted: cells asked for.
+        summary: over the seeds that finished; None if none did.
+        estimates: of measurements of a cell as a whole, over seeds where they are numbers.
+        peaks: offsets where the carrier alone would attend most, with the number of seeds; empty without rotation.
+    """
+
+    place: Place
+    outcome: Kind
+    reach: int | None
+    wanted: int
+    summary: Summary | None
+    estimates: dict[str, Estimate]
+    peaks: list[tuple[int, int]]
+
+    @property
+    def longest(self) -> int:
+        """Longest test length, of a setting with a summary."""
+        assert self.summary is not None
+        return self.summary.config["lengths"][-1]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What there is to report.
+
+    Attributes:
+        folder: of the results.
+        record: of the study; None where the folder says nothing of it.
+        settings: in order, with :attr:`layout` where each stands.
+        panels: measurements to draw against length; sequence accuracy too where it differs from that of tokens.
+        problems: whatever is not as it should be.
+        made_by: cells by versions and platform.
+    """
+
+    folder: Path
+    record: Record | None
+    settings: list[Setting]
+    layout: Layout
+    panels: list[str]
+    problems: list[Problem]
+    made_by: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        """Of the study, or of the folder."""
+        return self.record.study.name if self.record else self.folder.resolve().name
+
+    @property
+    def finished(self) -> int:
+        """Cells that are there."""
+        return sum(setting.summary.n for setting in self.settings if setting.summary)
+
+    @property
+    def wanted(self) -> int:
+        """Cells asked for."""
+        return sum(setting.wanted for setting in self.settings)
+
+    def what_ran(self) -> str:
+        """What was run, in a sentence."""
+        return what_ran(self)
+
+    def what_became(self) -> list[Became]:
+        """What became of it, by outcome."""
+        return [*what_became(self)]
+
+    def sentences(self) -> list[str]:
+        """Both, one after another."""
+        return [self.what_ran(), *(f"{one.said}: {one.names}." for one in self.what_became())]
+
+    def to_json(self) -> dict[str, Any]:
+        """What it comes to, as a JSON-able object; the statistics are in the files beside a report."""
+        settings = [
+            {
+                "setting": one.place.label,
+                "outcome": one.outcome,
+                "kept_up_to": one.reach,
+                "finished": one.summary.n if one.summary else 0,
+                "wanted": one.wanted,
+            }
+            for one in self.settings
+        ]
+        return {
+            "name": self.name,
+            "summary": " ".join(self.sentences()),
+            "finished": self.finished,
+            "wanted": self.wanted,
+            "problems": [one._asdict() for one in self.problems],
+            "settings": settings,
+        }
+
+
+class _Wanted(NamedTuple):
+    """Settings as they are wanted, in order.
+
+    Attributes:
+        about: of every setting, as a study writes it, by content hash.
+        cells: identities of its cells, or how many there are.
+    """
+
+    about: dict[str, dict[str, str]]
+    cells: dict[str, set[str]]
+
+
+def gather(folder: Path, interval: Interval = "t") -> Content:
+    """Read a folder of results.
+
+    Args:
+        interval: of means over seeds.
+
+    Raises:
+        FarfieldError: if there is no such folder, or nothing in it.
+    """
+    store, state = OpenStore(folder), standing(folder)
+    try:
+        known, unreadable = record.read(folder), None
+    except FarfieldError as reason:
+        known, unreadable = None, str(reason)
+    panels = list(dict.fromkeys([*(known.study.probes if known else ()), *PANELS]))
+    read = list(dict.fromkeys([*PROBES, *panels]))
+    outcomes = {identity_of(outcome.config): outcome for outcome in from_store(store, probes=read)}
+    failures = _failures(folder, state)
+    wanted = _asked_for(known) if known else _found(store, outcomes, failures)
+    part = {identity for cells in wanted.cells.values() for identity in cells}
+    others = len(outcomes.keys() - part)
+    outcomes = {identity: outcome for identity, outcome in outcomes.items() if identity in part}
+    if not outcomes and not failures:
+        raise FarfieldError(_nothing(folder, known, others, state))
+    layout = lay_out([*wanted.about.values()], in_order=known is not None)
+    summaries = {found.setting: found for found in summarize(outcomes.values(), interval=interval, probes=read)}
+    singles = _singles(store)
+    settings = []
+    for place, (setting, cells) in zip(layout.places, wanted.cells.items(), strict=True):
+        of_cells = [singles[identity] for identity in sorted(cells & outcomes.keys())]
+        settings.append(_setting(place, summaries.get(setting), of_cells, len(cells), interval))
+    settings.sort(key=lambda one: (one.place.row, one.place.column))
+    measured = {row.probe for found in summaries.values() for row in found.rows}
+    if any(sequences_differ(found) for found in summaries.values()):
+        panels = list(dict.fromkeys(["accuracy", "sequence_accuracy", *panels]))
+    return Content(
+        folder=folder,
+        record=known,
+        settings=settings,
+        layout=layout,
+        panels=[name for name in panels if name in measured],
+        problems=problems(settings, failures, state, others, unreadable, _missing(wanted, layout, outcomes, failures)),
+        made_by=state.made_by,
+    )
+
+
+def _asked_for(known: Record) -> _Wanted:
+    """What a study asks for."""
+    about, cells = {}, {}
+    seeds = known.study.seeds_of(known.budget)
+    for point in known.study.points(known.budget):
+        config = _plain(point.cell.config())
+        setting = setting_of(config)
+        about[setting] = settings_of(describe("", config, {}, written(config)), config)
+        cells[setting] = {point.cell.with_seeds(one).identity for one in seeds}
+    return _Wanted(about, cells)
+
+
+def _found(store: OpenStore, outcomes: dict[str, Outcome], failures: Sequence[Failure]) -> _Wanted:
+    """What is there, where nothing says what was asked for."""
+    query = f"SELECT DISTINCT ON (setting) * EXCLUDE (versions) FROM cells WHERE data_version = {DATA_VERSION}"
+    names, rows = store.rows(f"{query} ORDER BY setting, identity")
+    about, cells = {}, defaultdict(set)
+    for row in rows:
+        columns = dict(zip(names, row, strict=True))
+        about[columns["setting"]] = settings_of(columns, json.loads(columns["config"]))
+    for identity, outcome in outcomes.items():
+        cells[setting_of(outcome.config)].add(identity)
+    for one in failures:
+        if one.about is not None:
+            about.setdefault(one.setting, one.about)
+            cells[one.setting].add(one.identity)
+    return _Wanted(about, {setting: cells[setting] for setting in about})
+
+
+def _failures(folder: Path, state: Standing) -> list[Failure]:
+    found = []
+    for identity, reason in state.failures.items():
+        _, config = failure(folder / f"{identity}.failed.json")
+        try:
+            about: Any = settings_of(describe(identity, config, {}), config)
+            seed = Outcome(config, {}, False, "").seed
+        except (KeyError, TypeError, ValueError):
+            about, seed = None, "?"
+        found.append(Failure(identity, reason, seed, setting_of(config), about))
+    return found
+
+
+def _missing(
+    wanted: _Wanted, layout: Layout, outcomes: dict[str, Outcome], failures: Sequence[Failure]
+) -> dict[str, int]:
+    """Cells that are neither finished nor failed, by the name of their setting."""
+    there = outcomes.keys() | {one.identity for one in failures}
+    left = {place.label: len(cells - there) for place, cells in zip(layout.places, wanted.cells.values(), strict=True)}
+    return {label: count for label, count in left.items() if count}
+
+
+def _nothing(folder: Path, known: Record | None, others: int, state: Standing) -> str:
+    if known:
+        more = f"; its {others} cells are of other studies" if others else ""
+        again = f": run {known.command}" if known.command else ""
+        return f"no cell of the study {known.study.name} is finished in {folder}{more}{again}"
+    if state.older:
+        return (
+            f"{folder} holds {state.older} cells of older data versions alone, which are not comparable: run it again"
+        )
+    return f"{folder} holds no finished cells: name a folder that a study or `farfield train --out` wrote"
+
+
+def _singles(store: OpenStore) -> dict[str, dict[str, float]]:
+    """Measurements of cells as a whole, by identity."""
+    names = ", ".join(f"'{name}'" for name in (*ESTIMATED, "carrier_peak"))
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    query = f"SELECT identity, probe, value FROM measurements WHERE length IS NULL AND probe IN ({names})"
+    for identity, probe, value in store.rows(query).rows:
+        if np.isfinite(value):
+            found[identity][probe] = value
+    return found
+
+
+def _setting(
+    place: Place, summary: Summary | None, cells: list[dict[str, float]], wanted: int, interval: Interval
+) -> Setting:
+    def estimate(name: str, found: np.ndarray) -> Estimate:
+        # All but the intercept and slope of the fit are shares.
+        bounds = None if name in ("dilution_alpha", "dilution_c") else (0.0, 1.0)
+        return over_seeds(found, bounds=bounds) if interval == "t" else bootstrap(found)
+
+    values = {name: [cell[name] for cell in cells if name in cell] for name in ESTIMATED}
+    peaks = Counter(int(cell["carrier_peak"]) for cell in cells if "carrier_peak" in cell)
+    return Setting(
+        place=place,
+        outcome=outcome_of(summary) if summary else "unfinished",
+        reach=reach_of(summary) if summary else None,
+        wanted=wanted,
+        summary=summary,
+        estimates={name: estimate(name, np.array(found)) for name, found in values.items() if found},
+        peaks=sorted(peaks.items(), key=lambda pair: -pair[1]),
+    )
+
+
+def sequences_differ(summary: Summary) -> bool:
+    """Whether sequence accuracy is anything else than token accuracy."""
+    tokens, sequences = ({row.length: row.mean for row in summary.rows if row.probe == name} for name in PROBES)
+    return tokens != sequences
+
+
+def keeps(summary: Summary, length: int) -> bool:
+    """Whether mean token accuracy at a length has gone nine tenths of the way from chance to 1."""
+    row = summary.at(length)
+    if row.mean is None or not row.chance < 1:
+        return False
+    return (row.mean.mean - row.chance) / (1 - row.chance) >= FIT
+
+
+def outcome_of(summary: Summary) -> Kind:
+    """What became of the task at the longest test, by :func:`keeps` and by how often the target is selected there."""
+    longest = summary.config["lengths"][-1]
+    if summary.fit is not None and 2 * len(summary.fit.fitted) < summary.n:
+        return "not learned"
+    if longest <= summary.config["longest"]:
+        return "not tested"
+    if keeps(summary, longest):
+        return "keeps"
+    selected = next((row for row in summary.rows if (row.probe, row.length) == ("selected", longest)), None)
+    if selected is None or selected.mean is None:
+        return "fails"
+    return "dilution" if selected.mean.mean >= FIT else "selection"
+
+
+def reach_of(summary: Summary) -> int | None:
+    """Longest test length to which the task is kept at every tested length."""
+    reach = None
+    for length in summary.config["lengths"]:
+        if not keeps(summary, length):
+            break
+        reach = length
+    return reach
+
+
+def _plain(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as JSON holds it."""
+    return json.loads(json.dumps(config))

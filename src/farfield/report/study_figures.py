@@ -1,0 +1,249 @@
+"""The figures of a report as files, each with its data as CSV, and its tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from farfield.errors import FarfieldError
+from farfield.report.curves_svg import Frame, Point
+from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of
+from farfield.report.study_content import ESTIMATED, Content, Setting
+from farfield.report.study_page import TITLES, curves_of, frame_of, kind_of, note_of, series_of
+from farfield.statistics import Estimate
+from farfield.studies.shards import write_atomically
+
+FORMATS = (".svg", ".png")
+# Files of earlier reports that a report replaces even where its own tasks have other names.
+CURVES = re.compile(r"curves(-[A-Za-z0-9._-]+)?\.(svg|png|csv)")
+
+
+def write_files(content: Content, folder: Path) -> list[str]:
+    """Write every figure as SVG and PNG with its data as CSV, and the tables as CSV; returns the names.
+
+    Raises:
+        FarfieldError: if the folder cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        old = [path for path in folder.iterdir() if CURVES.fullmatch(path.name)]
+    except OSError as reason:
+        raise FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another with --figures") from None
+    written = [*_write_tables(content, folder)]
+    if any(setting.summary for setting in content.settings):
+        written += [_write_figure(atlas_figure(content), folder / f"atlas{suffix}") for suffix in FORMATS]
+        for column, name in enumerate(_file_names(content)):
+            figure = curves_figure(content, column)
+            if figure is not None:
+                written += [_write_figure(figure, folder / f"{name}{suffix}") for suffix in FORMATS]
+                written.append(_write_csv(folder / f"{name}.csv", _curve_rows(content, column)))
+    for path in old:
+        if path.name not in written:
+            path.unlink(missing_ok=True)
+    return sorted(written)
+
+
+def atlas_figure(content: Content) -> Figure:
+    """The first measurement at every setting's longest test, as a heat map; a mean where a square has several."""
+    layout = content.layout
+    shape = (len(layout.rows.values), len(layout.columns.values))
+    found: dict[tuple[int, int], list[Setting]] = {}
+    for setting in content.settings:
+        found.setdefault((setting.place.row, setting.place.column), []).append(setting)
+    values = np.full(shape, np.nan)
+    words: dict[tuple[int, ...], str] = {}
+    for place, settings in found.items():
+        rows = [one.summary.at(one.longest).mean for one in settings if one.summary]
+        means = [row.mean for row in rows if row is not None]
+        values[place] = np.mean(means) if means else np.nan
+        outcomes = {setting.outcome for setting in settings}
+        words[place] = outcomes.pop() if len(outcomes) == 1 else "mixed"
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        figure = new_figure(2.8 + 0.85 * shape[1], 1.5 + 0.42 * shape[0])
+        axes = figure.add_subplot()
+        colours = mpl.colormaps["cividis"].with_extremes(bad="#eeeeee")
+        image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=0, vmax=1, aspect="auto")
+        for place, value in np.ndenumerate(values):
+            text = f"{value:.2f}\n{words[place]}" if np.isfinite(value) else words.get(place, "")
+            dark = np.isfinite(value) and value < 0.5
+            axes.text(
+                place[1], place[0], text, ha="center", va="center", fontsize=7, color="white" if dark else "black"
+            )
+        axes.set_xticks(range(shape[1]), _plain(layout.columns.values), rotation=35, ha="right")
+        axes.set_yticks(range(shape[0]), _plain(layout.rows.values))
+        axes.set_title("Token accuracy at the longest test")
+        figure.colorbar(image, ax=axes, shrink=0.8)
+        return figure
+
+
+def curves_figure(content: Content, column: int) -> Figure | None:
+    """The curves of one column of the atlas; None if no cell of it is finished."""
+    found = {probe: curves_of(content, column, probe) for probe in content.panels}
+    found = {probe: curves for probe, curves in found.items() if curves}
+    if not found:
+        return None
+    numbers, axis = series_of(content), content.layout.columns
+    with mpl.rc_context(STYLE):
+        figure, grid = panels(len(found))
+        for axes, (probe, curves) in zip(np.ravel(grid), found.items(), strict=True):
+            for setting, points in curves:
+                _draw(axes, points, numbers[setting.place.series], _plain([setting.place.series])[0])
+            _frame(axes, frame_of([setting for setting, _ in curves], probe, ""))
+            name, about = TITLES.get(probe, (probe, ""))
+            axes.set(title=name, xlabel="length L", ylabel=textwrap.fill(about.partition(",")[0], 28))
+        settings = [setting for setting, _ in next(iter(found.values()))]
+        handles = {
+            label: handle
+            for axes in np.ravel(grid)
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5),
+                      title=note_of(settings), title_fontsize=7.5)  # fmt: skip
+        if axis.names:
+            figure.suptitle(_plain([axis.said(axis.values[column])])[0], fontsize=10)
+        return figure
+
+
+def _draw(axes: Axes, points: Sequence[Point], series: int, label: str) -> None:
+    style = style_of(series)
+    axes.plot([p.length for p in points], [p.mean for p in points], label=label, **style)
+    ends = [(p.length, p.low, p.high) for p in points if p.low is not None and p.high is not None]
+    if ends:
+        lengths, low, high = zip(*ends, strict=True)
+        axes.fill_between(lengths, low, high, color=style["color"], alpha=0.18, linewidth=0)
+
+
+def _frame(axes: Axes, frame: Frame) -> None:
+    if frame.logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+        powers = [length for length in frame.lengths if length & (length - 1) == 0]
+        shown = (
+            powers[:: max(1, len(powers) // 5)] if len(powers) > 2 else frame.lengths[:: len(frame.lengths) // 4 or 1]
+        )
+        axes.xaxis.set_major_locator(FixedLocator(shown))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if frame.bounds:
+        axes.set_ylim(-0.06, 1.04)
+    if frame.trained:
+        axes.axvspan(max(frame.trained[0], frame.lengths[0]), frame.trained[1], color="0.5", alpha=0.14, linewidth=0,
+                     label="trained lengths")  # fmt: skip
+    if frame.chance:
+        axes.plot(*zip(*frame.chance, strict=True), color="0.35", dashes=(4, 3), linewidth=1)
+        note(axes, "chance", frame.chance[-1], shift=(-2, -9))
+
+
+def _write_figure(figure: Figure, path: Path) -> str:
+    save(figure, path)
+    return path.name
+
+
+def _write_tables(content: Content, folder: Path) -> Iterator[str]:
+    yield _write_csv(folder / "atlas.csv", _atlas_rows(content))
+    yield _write_csv(folder / "statistics.csv", _statistic_rows(content))
+    yield _write_csv(folder / "mechanism.csv", _mechanism_rows(content))
+
+
+def _about(content: Content, setting: Setting) -> dict[str, Any]:
+    layout = content.layout
+    about = {"setting": setting.place.label}
+    for axis, number in ((layout.rows, setting.place.row), (layout.columns, setting.place.column)):
+        if axis.names:
+            about[axis.name] = axis.values[number]
+    return about | ({"others": setting.place.rest} if layout.others else {})
+
+
+def _atlas_rows(content: Content) -> Iterator[dict[str, Any]]:
+    for setting in content.settings:
+        found = setting.summary
+        row = found.at(setting.longest) if found else None
+        yield _about(content, setting) | {
+            "outcome": setting.outcome,
+            "length": setting.longest if found else None,
+            "accuracy": row.mean.mean if row and row.mean else None,
+            "kept_up_to": setting.reach,
+            "finished": found.n if found else 0,
+            "wanted": setting.wanted,
+        }
+
+
+def _curve_rows(content: Content, column: int) -> Iterator[dict[str, Any]]:
+    for row in _statistic_rows(content, column):
+        if row["measurement"] in content.panels:
+            yield row
+
+
+def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dict[str, Any]]:
+    for setting in content.settings:
+        found = setting.summary
+        if found is None or column not in (None, setting.place.column):
+            continue
+        for row in found.rows:
+            yield _about(content, setting) | {
+                "measurement": row.probe,
+                "length": row.length,
+                "trained": row.in_range,
+                **_ends("mean", row.mean),
+                **_ends("mean_given_fit", row.given_fit),
+                "median": row.median,
+                "min": row.least,
+                "max": row.most,
+                "n": row.mean.n if row.mean else 0,
+                "wanted": setting.wanted,
+                "fit": len(found.fit.fitted) if found.fit else None,
+                "diverged": len(found.diverged),
+                "chance": row.chance,
+                "interval": kind_of(row.mean) if row.mean else None,
+            }
+
+
+def _mechanism_rows(content: Content) -> Iterator[dict[str, Any]]:
+    for setting in content.settings:
+        numbers = [_ends(name, setting.estimates.get(name)) for name in ESTIMATED]
+        peaks = "; ".join(f"{offset} ({seeds})" for offset, seeds in setting.peaks)
+        yield _about(content, setting) | {k: v for part in numbers for k, v in part.items()} | {"carrier_peak": peaks}
+
+
+def _ends(name: str, found: Estimate | None) -> dict[str, float | None]:
+    mean, low, high = (found.mean, found.low, found.high) if found else (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> str:
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["setting"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    try:
+        write_atomically(path, lambda temporary: temporary.write_text(text.getvalue(), encoding="utf-8"))
+    except OSError as reason:
+        raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another folder with --figures") from None
+    return path.name
+
+
+def _file_names(content: Content) -> list[str]:
+    """A name for the files of every column; no two alike, also where the file system has one case."""
+    names: list[str] = []
+    for value in content.layout.columns.values:
+        plain = re.sub(r"[^A-Za-z0-9._]+", "-", value).strip("-.")[:60]
+        name = f"curves-{plain}" if plain else "curves"
+        same = sum(other.lower() == name.lower() for other in names)
+        names.append(f"{name}-{len(names)}" if same else name)
+    return names
+
+
+def _plain(texts: Sequence[str]) -> list[str]:
+    """Texts that matplotlib does not read as formulas."""
+    return [text.replace("$", r"\$") for text in texts]

@@ -1,0 +1,75 @@
+"""What a folder of results says of the study that made it: ``study.json`` beside the cells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from farfield.errors import FarfieldError
+from farfield.studies.index import RECORD
+from farfield.studies.shards import cannot_write, in_words, versions, write_atomically
+
+if TYPE_CHECKING:
+    from farfield.studies.study import Study
+
+
+@dataclass(frozen=True)
+class Record:
+    """The study that a folder holds the cells of.
+
+    Attributes:
+        study: as its file had it.
+        budget: the one it was last run at; None for the study's own settings.
+        command: the command that ran it; None if it was run from Python.
+    """
+
+    study: Study
+    budget: str | None = None
+    command: str | None = None
+
+
+def write(folder: Path, record: Record) -> None:
+    """Write ``study.json``, whole or not at all (FarfieldError if it cannot be written)."""
+    content = {
+        "study": record.study.to_json(),
+        "budget": record.budget,
+        "command": record.command,
+        "versions": versions(),
+    }
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_atomically(folder / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+    except OSError as reason:
+        raise cannot_write(folder, reason) from None
+
+
+def read(folder: Path) -> Record | None:
+    """The record of a folder; None if it has none.
+
+    Raises:
+        FarfieldError: if there is one that cannot be read, or holds no study that this version knows.
+    """
+    from farfield.studies.study import Study
+
+    path = folder / RECORD
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as reason:
+        raise FarfieldError(f"{path} cannot be read: {in_words(reason)}") from None
+    except (ValueError, RecursionError):
+        raise FarfieldError(f"{path} is damaged: it is no JSON; running the study again writes it anew") from None
+    try:
+        study = Study(**content["study"])
+        record = Record(study, content.get("budget"), content.get("command"))
+        study.seeds_of(record.budget)
+    except FarfieldError as reason:
+        raise FarfieldError(f"{path} holds a study that cannot be run: {' '.join(str(reason).split())}") from None
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise FarfieldError(f"{path} is not what `farfield study run` writes") from None
+    if not isinstance(record.command, str | None):
+        raise FarfieldError(f"{path} is not what `farfield study run` writes")
+    return record
