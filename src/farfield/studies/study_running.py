@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farfield.errors import FarfieldError
+from farfield.studies import record
 from farfield.studies.engines import engine as open_engine
 from farfield.studies.progress import Progress
+from farfield.studies.record import Record
 from farfield.studies.running import Outcome, complete
 from farfield.studies.store import Store
 from farfield.studies.study import Study
@@ -65,6 +68,7 @@ def run_study(
     address: str | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    command: str | None = None,
 ) -> StudyRun:
     """Train and test the cells that ``out`` lacks; what is there is not run again, what failed before is.
 
@@ -73,12 +77,15 @@ def run_study(
         budget: one of the study's.
         engine, workers, address, executor: where, see :func:`farfield.studies.engines.engine`.
         progress: told as cells finish.
+        command: that runs the study again, for the report to show.
 
     Raises:
         FarfieldError: for a budget that the study lacks, a folder that cannot be written, an engine that is not there.
     """
     cells = study.cells(budget)
     store = Store(out)
+    _check_owner(store.folder, study)
+    record.write(store.folder, Record(study, budget, command))
     finished = store.finished()
     missing = [cell for cell in cells if cell.identity not in finished]
     with open_engine(engine, workers=workers, address=address, executor=executor) as on:
@@ -86,3 +93,13 @@ def run_study(
     for failure in outcome.failures:
         store.write_failure(failure.cell, failure.reason)
     return StudyRun(study, budget, store.folder, outcome)
+
+
+def _check_owner(folder: Path, study: Study) -> None:
+    """Refuse a folder that another study's results lie in, before they mix (FarfieldError)."""
+    before = record.read(folder)
+    if before is not None and before.study.name != study.name:
+        raise FarfieldError(
+            f"{folder} holds the results of the study {before.study.name!r}, not of {study.name!r}: choose another "
+            "folder with --out"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,14 @@ def run(
     study = load_study(file)
     folder = folder_of(out) or Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
     found = run_study(
-        study, folder, budget=budget, engine=engine, workers=workers, address=address, progress=reporter()
+        study,
+        folder,
+        budget=budget,
+        engine=engine,
+        workers=workers,
+        address=address,
+        progress=reporter(),
+        command=shlex.join(["farfield", "study", "run", str(file), *(["--budget", budget] if budget else [])]),
     )
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
@@ -54,5 +62,6 @@ def run(
             console.print(f"failed: {failure.cell.identity}: {failure.reason}", soft_wrap=True, markup=False)
         console.print(found.summary())
         console.print(f"Results: {found.folder.resolve()}", soft_wrap=True, markup=False)
+        console.print(f"Next: farfield report {shlex.quote(str(found.folder))}", soft_wrap=True, markup=False)
     if found.outcome.failures:
         raise typer.Exit(1)
