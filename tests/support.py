@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from farfield import training
 from farfield.encodings import Content, Encoding, encodings
@@ -167,6 +168,13 @@ SPECS = [
 ]
 # The documentation's example of a user's own encoding must do what those of the package do.
 ALL_SPECS = [*SPECS, "triangle"]
+
+
+def the_rest_slow(every: Iterable[str], quick: Iterable[str]) -> list[Any]:
+    """Parameters of a test of which the default suite runs a part, and `make test-slow` the rest."""
+    quick = set(quick)
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in every]
+
 
 RELATIVE_SPECS = [spec for spec in ALL_SPECS if parsed(spec).relative]
 ABSOLUTE_SPECS = [spec for spec in ALL_SPECS if not parsed(spec).relative]

@@ -25,7 +25,7 @@ from farfield.studies.programs import evaluation_shape
 from farfield.studies.results import from_arrays, to_arrays
 from farfield.studies.running import run
 from farfield.tasks import Positional, tasks
-from support import double_precision, quick_jit, small_cell
+from support import double_precision, quick_jit, small_cell, the_rest_slow
 
 ADDITION = "addition"
 # Whatever else a combination needs to make sense.
@@ -83,7 +83,7 @@ def test_an_encoding_of_each_kind_trains_and_is_tested(spec):
     np.testing.assert_allclose(outcome.tests.mean_attention.sum(axis=2), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("spec", list(normalizers))
+@pytest.mark.parametrize("spec", the_rest_slow(normalizers, ["softmax", "entmax", "linear"]))
 @pytest.mark.parametrize("task", ["offset:2", "shift:2"])
 def test_every_normalizer_trains_and_is_tested_streaming_and_whole(spec, task):
     outcome = a_step_and_a_test(tiny(normalizer=spec, task=task))
@@ -132,7 +132,11 @@ def dense_tests(cell: Cell, parameters, knobs, length: int, draw: int, key, sequ
 @pytest.mark.parametrize(
     ("parts", "draws"),
     [
-        *(({"normalizer": spec, "encoding": "alibi:slope=0.3"}, 1) for spec in normalizers),
+        *(
+            pytest.param({"normalizer": spec, "encoding": "alibi:slope=0.3"}, 1, marks=marks)
+            for spec in normalizers
+            for marks in ([] if spec in ("softmax", "entmax", "linear", "sigmoid") else [pytest.mark.slow],)
+        ),
         ({"model": "head:heads=2", "encoding": "t5:deviation=1"}, 1),
         ({"model": "positional", "encoding": "learned"}, 1),
         ({"positions": "random-subset:64"}, 4),

@@ -15,7 +15,7 @@ from farfield.errors import FarfieldError
 from farfield.models import Inputs, Mechanism, models
 from farfield.models.transformer import Transformer
 from farfield.normalizers import normalizers
-from support import double_precision, drawn, quick_jit
+from support import double_precision, drawn, quick_jit, the_rest_slow
 
 VOCABULARY, SEQUENCES, PLACES, LENGTH = 5, 3, 7, 6
 SPECS = [*models, "head:heads=2", "positional:heads=2", "transformer:heads=2,layers=3"]
@@ -78,7 +78,10 @@ def test_padding_and_later_tokens_change_nothing(spec, encoding):
             assert np.abs(changed[4:] - padded[4:]).max() > 1e-3
 
 
-@pytest.mark.parametrize("normalizer", [name for name in normalizers if normalizers.parse(name).sums_to_one])
+@pytest.mark.parametrize(
+    "normalizer",
+    the_rest_slow([name for name in normalizers if normalizers.parse(name).sums_to_one], ["softmax", "entmax"]),
+)
 @pytest.mark.parametrize("spec", ["head:heads=2", "transformer:heads=2"])
 def test_weights_of_every_row_are_a_distribution_over_the_keys_that_it_sees(spec, normalizer):
     model, mechanism, parameters = ready(spec, normalizer=normalizer)
