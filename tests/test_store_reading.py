@@ -367,6 +367,12 @@ def test_a_pivot_that_names_its_columns_is_answered(folder):
     assert OpenStore(folder).rows(query).columns == ["encoding", "0", "1"]
 
 
+def test_one_row_is_said_to_be_one(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["study", "sql", str(folder), "SELECT count(*) FROM cells"])
+    assert capsys.readouterr().out.splitlines()[-1] == "1 row"
+
+
 def rewritten(path: Path, query: str) -> None:
     """Replace a shard by what a query makes of it."""
     with duckdb.connect() as connection:
