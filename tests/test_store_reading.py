@@ -153,6 +153,7 @@ def test_a_store_may_be_empty_but_must_be_there(tmp_path):
         ("SELECT * FROM results", "The tables are measurements and cells"),
         ("SELEC 1", "syntax error"),
         ("WITH gone AS (DELETE FROM numbers RETURNING *) SELECT * FROM gone", "cannot run"),
+        ("PIVOT (SELECT seed, encoding FROM cells) ON seed USING count(*)", "values of its columns"),
         ("SELECT * FROM LENGTHS", "The tables are"),  # a variable of this file
     ],
 )
@@ -359,6 +360,17 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     assert harmless == {"duplicate", "leftover", "orphan", "writing"}
     assert all(finding.what and finding.mend for finding in found.findings)
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_a_pivot_that_names_its_columns_is_answered(folder):
+    query = "PIVOT (SELECT encoding, seed FROM cells) ON seed IN (0, 1) USING count(*)"
+    assert OpenStore(folder).rows(query).columns == ["encoding", "0", "1"]
+
+
+def test_one_row_is_said_to_be_one(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["study", "sql", str(folder), "SELECT count(*) FROM cells"])
+    assert capsys.readouterr().out.splitlines()[-1] == "1 row"
 
 
 def rewritten(path: Path, query: str) -> None:

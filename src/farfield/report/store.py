@@ -21,7 +21,7 @@ MOST_NAMES = 10
 
 def standing_tables(found: Standing) -> Iterator[Any]:
     """Where a store stands: a sentence, cells by encoding and task, then whatever is not as it should be."""
-    said = [f"{found.cells} cells in {found.folder}", _size(found.bytes)]
+    said = [f"{_count(found.cells, 'cell')} in {found.folder}", _size(found.bytes)]
     said += [f"{found.diverged} diverged"] if found.diverged else []
     said += [f"{len(found.failures)} failed"] if found.failures else []
     said += [f"{found.older} of an older data version, which no study reads"] if found.older else []
@@ -49,7 +49,9 @@ def verified_tables(found: Verified) -> Iterator[Any]:
     wrong = sum(finding.wrong for finding in found.findings)
     older = f", {found.older} of an older data version" if found.older else ""
     verdict = "nothing is wrong" if found.sound else f"{wrong} {'file is' if wrong == 1 else 'files are'} wrong"
-    yield Text(f"{found.folder}: {found.files} files read, {found.cells} whole cells{older}; {verdict}")
+    yield Text(
+        f"{found.folder}: {_count(found.files, 'file')} read, {_count(found.cells, 'whole cell')}{older}; {verdict}"
+    )
     if found.findings:
         table = Table("", "file", "what it is", "what to do", box=None, pad_edge=False, header_style="bold")
         for finding in found.findings:
@@ -66,8 +68,8 @@ def query_table(found: Rows) -> Iterator[Any]:
     for row in found.rows[:MOST_ROWS]:
         table.add_row(*(Text(_short(value)) for value in row))
     yield table
-    left = len(found.rows) - MOST_ROWS
-    yield Text(f"and {left} more rows: --csv and --json print all" if left > 0 else f"{len(found.rows)} rows")
+    count, left = len(found.rows), len(found.rows) - MOST_ROWS
+    yield Text(f"and {left} more rows: --csv and --json print all" if left > 0 else _count(count, "row"))
 
 
 def to_plain(value: Any) -> Any:
@@ -93,6 +95,10 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(size: float) -> str:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from farfield.studies.summary import Summary
 
 
+# DuckDB makes a type of the values that it finds for such a PIVOT, which is more than reading.
+PIVOT_IN_FULL = "a PIVOT here needs the values of its columns: PIVOT ... ON length IN (16, 48) USING avg(value)"
+
+
 class Table(NamedTuple):
     """What a query found."""
 
@@ -127,6 +131,8 @@ class OpenStore:
         try:
             statements = connection.extract_statements(query)
             kinds = {statement.type for statement in statements}
+            if kinds == {duckdb.StatementType.MULTI}:
+                raise FarfieldError(PIVOT_IN_FULL)
             if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
                 raise FarfieldError(
                     "one query that reads is wanted, for example SELECT encoding, avg(value) FROM measurements "
