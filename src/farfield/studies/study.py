@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 from pydantic import BeforeValidator, Field, model_validator
@@ -27,6 +28,9 @@ from farfield.studies.settings import (
     Tier,
     shown,
 )
+
+if TYPE_CHECKING:
+    from farfield.studies.study_running import StudyRun
 
 # Measurements of a cell at each test length, and those that it has one of. An accuracy's interval goes with it.
 PROBES_BY_LENGTH = (
@@ -208,6 +212,16 @@ class Study(Section):
             Seeds(model, model if data is None else data, model if evaluation is None else evaluation)
             for model, data, evaluation in triples
         ]
+
+    def run(self, out: str | Path | None = None, **settings: Any) -> StudyRun:
+        """Train and test the cells that a folder lacks, see :func:`farfield.studies.study_running.run_study`.
+
+        Args:
+            out: folder of results; ``farfield-results/NAME``, or ``NAME-BUDGET`` for a budget, if None.
+        """
+        from farfield.studies.study_running import run_study
+
+        return run_study(self, out, **settings)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data from which ``Study(**data)`` makes the same study."""

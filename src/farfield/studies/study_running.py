@@ -60,7 +60,7 @@ class StudyRun:
 
 def run_study(
     study: Study,
-    out: Path | str,
+    out: Path | str | None = None,
     *,
     budget: str | None = None,
     engine: str = "local",
@@ -73,7 +73,7 @@ def run_study(
     """Train and test the cells that ``out`` lacks; what is there is not run again, what failed before is.
 
     Args:
-        out: folder of results, made if it is missing.
+        out: folder of results, made if it is missing; ``farfield-results/NAME``, or ``NAME-BUDGET``, if None.
         budget: one of the study's.
         engine, workers, address, executor: where, see :func:`farfield.studies.engines.engine`.
         progress: told as cells finish.
@@ -83,7 +83,7 @@ def run_study(
         FarfieldError: for a budget that the study lacks, a folder that cannot be written, an engine that is not there.
     """
     cells = study.cells(budget)
-    store = Store(out)
+    store = Store(Path("farfield-results") / "-".join(filter(None, (study.name, budget))) if out is None else out)
     _check_owner(store.folder, study)
     record.write(store.folder, Record(study, budget, command))
     finished = store.finished()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,10 +42,9 @@ def run(
     from farfield.studies.study_running import run_study
 
     study = load_study(file)
-    folder = folder_of(out) or Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
     found = run_study(
         study,
-        folder,
+        folder_of(out),
         budget=budget,
         engine=engine,
         workers=workers,
