@@ -216,8 +216,7 @@ def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
     )
 
 
-_compiled: dict[Any, Any] = {}
-_compiling = threading.Lock()
+_compiled: dict[Any, _Compiled] = {}
 
 
 def programs_of_training(cell: Cell, lanes: int | None = None) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -232,11 +231,20 @@ def program_of_tests(cell: Cell, lanes: int | None = None) -> Callable[..., Any]
     return _once((lanes, program_key(cell)), lambda: _compile_tests(cell, lanes))
 
 
+class _Compiled:
+    """A program that is compiled once, by the first thread that needs it, while others compile others."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.program: Any = None
+
+
 def _once(key: Any, make: Callable[[], Any]) -> Any:
-    with _compiling:
-        if key not in _compiled:
-            _compiled[key] = make()
-        return _compiled[key]
+    entry = _compiled.setdefault(key, _Compiled())
+    with entry.lock:
+        if entry.program is None:
+            entry.program = make()
+        return entry.program
 
 
 def _compile_training(cell: Cell, lanes: int) -> tuple[Callable[..., Any], Callable[..., Any]]:

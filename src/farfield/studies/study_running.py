@@ -9,7 +9,7 @@ from typing import Any
 
 from farfield.studies.engines import engine as open_engine
 from farfield.studies.progress import Progress
-from farfield.studies.running import Outcome, complete
+from farfield.studies.running import Failure, Outcome, complete
 from farfield.studies.store import Store
 from farfield.studies.study import Study
 
@@ -80,9 +80,11 @@ def run_study(
     cells = study.cells(budget)
     store = Store(out)
     finished = store.finished()
-    missing = [cell for cell in cells if cell.identity not in finished]
-    with open_engine(engine, workers=workers, address=address, executor=executor) as on:
-        outcome = complete(missing, len(cells) - len(missing), store, on, progress)
-    for failure in outcome.failures:
+    stored = {cell for cell in cells if cell.identity in finished}
+
+    def lose(failure: Failure) -> None:
         store.write_failure(failure.cell, failure.reason)
+
+    with open_engine(engine, workers=workers, address=address, executor=executor) as on:
+        outcome = complete(cells, stored, store, on, progress, lose=lose)
     return StudyRun(study, budget, store.folder, outcome)
