@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from farfield.errors import FarfieldError
-from farfield.studies.engines import Engine, EngineError
+from farfield.studies.engines import THREADS, Engine, EngineError
 from farfield.studies.shards import versions
 
 # Seconds to look for the scheduler, at first and when its connection is lost.
@@ -73,10 +74,23 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Engine]:
 
 
 def _client(distributed: Any, address: str) -> Any:
+    from distributed.comm.addressing import get_address_host_port
+
+    opened: Future[Any] = Future()
+
+    def open_it() -> None:
+        try:
+            get_address_host_port(address, strict=True)  # a client that finds out takes 20 s to close
+            opened.set_result(distributed.Client(address, timeout=PATIENCE, set_as_default=False))
+        except BaseException as reason:
+            opened.set_exception(reason)
+
+    # A client waits without end where something else than a scheduler answers.
+    threading.Thread(target=open_it, name=f"{THREADS}-client", daemon=True).start()
     try:
-        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        return opened.result(PATIENCE + 2)
     except Exception as reason:  # by what answers at the address, if anything does
-        said = " ".join(str(reason).split()) or type(reason).__name__
+        said = " ".join(str(reason).split()) or f"no Dask scheduler answered within {PATIENCE + 2} s"
         raise FarfieldError(f"cannot reach a Dask scheduler at {address}: {said}") from None
 
 
