@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from farfield.studies.programs import Trained
 
 FOLDER = "checkpoints"
-STEP = "step"
+CELL, STEP = "cell", "step"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Checkpoints:
         if not self.folder.is_dir():
             return
         arrays: dict[str, Any] = {str(index): np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
-        content = save({STEP: np.array(step, np.int64), **arrays})
+        content = save({CELL: _bytes(_name(cell)), STEP: np.array(step, np.int64), **arrays})
         path = self._place / shards.tensors_name(_name(cell), _checksum(content))
         with contextlib.suppress(OSError):
             self._place.mkdir(exist_ok=True)
@@ -90,6 +90,8 @@ def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
         if shards.tensors_name(_name(cell), _checksum(content)) != path.name:
             return None
         arrays = load(content)
+        if not np.array_equal(arrays.pop(CELL), _bytes(_name(cell))):  # renamed
+            return None
         step = int(arrays.pop(STEP))
     except (OSError, KeyError, TypeError, ValueError, SafetensorError):
         return None
@@ -103,6 +105,10 @@ def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
 
 def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _name(cell: Cell) -> str:

@@ -140,6 +140,10 @@ class ChunkError(RuntimeError):
     """An unexpected error elsewhere, in words: not every exception can travel between processes."""
 
 
+# All that :func:`run_elsewhere` raises: of anything else, a chunk that could not even be sent is the cause.
+SENT = (FarfieldError, MemoryError, ChunkError)
+
+
 def run_elsewhere(chunk: Chunk, lanes: int, keeper: Keeper | None) -> Made:
     """:func:`run_chunk` in another process. What it raises can be sent back."""
     try:
@@ -283,6 +287,9 @@ class _Work:
         except Exception as reason:
             if _out_of_memory(reason):
                 return self._smaller(job, "out of memory", reason.with_traceback(None))  # which holds the memory
+            if not (self.engine.shares_memory or isinstance(reason, SENT)):
+                said = f"chunks cannot run there: {_said(reason)}; the same farfield must be installed there as here"
+                raise EngineError(said) from None
             return self._failed(job, _said(reason), reason)
         for result in made.results:
             if not self._found(result.cell):
@@ -333,4 +340,4 @@ def _unexpected(reason: BaseException) -> bool:
 
 def _said(reason: Exception) -> str:
     words = " ".join(str(reason).split())
-    return words if isinstance(reason, FarfieldError) else f"{type(reason).__name__}: {words}"
+    return words if isinstance(reason, FarfieldError | ChunkError) else f"{type(reason).__name__}: {words}"
