@@ -121,7 +121,7 @@ def test_a_chunk_that_cannot_be_sent_ends_the_run(made):
     def outcome(seeds, lanes):
         raise ModuleNotFoundError("No module named 'farfield'")
 
-    with pytest.raises(EngineError, match="cannot run there: ModuleNotFoundError.*installed there"):
+    with pytest.raises(EngineError, match=r"cannot run there: ModuleNotFoundError.*installed there"):
         completed(outcome, made)
 
 

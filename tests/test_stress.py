@@ -178,7 +178,8 @@ class Cluster:
                                         stderr=subprocess.DEVNULL, text=True)  # fmt: skip
         assert self.process.stdout is not None
         self.address, self.workers = self.process.stdout.readline().strip(), []
-        threading.Thread(target=self._watch, daemon=True).start()
+        self.watcher = threading.Thread(target=self._watch, daemon=True)
+        self.watcher.start()
 
     def _watch(self):
         for line in self.process.stdout or ():
@@ -190,6 +191,9 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self.process.wait()
+        self.watcher.join()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 @pytest.fixture
@@ -204,7 +208,7 @@ def test_a_cluster_whose_workers_are_killed_every_few_seconds(cluster, undisturb
     process, killed = start(file, folder, "--engine", "dask", "--address", cluster.address), []
     while process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(moments.uniform(2, 5))
+            process.wait(moments.uniform(4, 8))
         if cluster.workers and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(moments.choice(cluster.workers), signal.SIGKILL)

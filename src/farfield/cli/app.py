@@ -102,7 +102,7 @@ def _terminable() -> Iterator[None]:
 def _leave(code: int) -> None:
     """End, without waiting for models still in training: what is stored is stored whole."""
     engines = sys.modules.get("farfield.studies.engines")
-    if code in (INTERRUPTED, TERMINATED) or (engines is not None and engines.busy()):
+    if engines is not None and engines.busy():
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, AttributeError):
                 stream.flush()

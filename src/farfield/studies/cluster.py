@@ -98,6 +98,8 @@ def _check_workers(client: Any) -> None:
     """Refuse workers of other versions, whose numbers would be stored as if made by those of this process."""
     ours = versions()
     for worker, found in client.run(versions, on_error="return").items():
+        if isinstance(found, OSError):  # it died in this moment
+            continue
         if isinstance(found, BaseException):
             raise EngineError(f"the Dask worker at {worker} cannot run farfield: {found}; install it there")
         for package in PACKAGES:

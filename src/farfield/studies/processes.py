@@ -69,11 +69,11 @@ class Processes(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End all processes: after the calls under way, or without waiting for them."""
         if not wait:
-            self._lifeline.close()
-        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+            self._lifeline.close()  # which ends the calls, so that waiting for them is short
+        self._threads.shutdown(cancel_futures=cancel_futures)
         while not self._idle.empty():
             if (worker := self._idle.get()) is not None:
-                worker.shutdown(wait)
+                worker.shutdown()
         self._lifeline.close()
         self._ends_with_us.close()
 
