@@ -7,7 +7,7 @@ OUT ?= farfield-results/implicit-bias
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce numbers test test-slow test-reference lint format bench docs encodings lock clean help
+.PHONY: reproduce numbers test test-slow stress test-reference lint format bench docs encodings lock clean help
 
 reproduce: $(READY) ## train every head of the paper, the transformer for fewer steps, and judge each number
 	$(BIN)/farfield reproduce implicit-bias --out $(OUT)
@@ -15,8 +15,11 @@ reproduce: $(READY) ## train every head of the paper, the transformer for fewer 
 test: $(READY) ## the test suite
 	$(BIN)/pytest -n auto --dist loadfile
 
-test-slow: $(READY) ## the longer checks: twenty kills at random moments, the reproduction
+test-slow: $(READY) ## the longer checks: kills at random moments, a cluster, the reproduction
 	$(BIN)/pytest -m slow
+
+stress: $(READY) ## studies killed, starved of disk, run twice at once, on a cluster whose workers die; with figures
+	$(BIN)/pytest -m slow -s tests/test_stress.py
 
 test-reference: .hf-venv/.ready ## formulas against transformers, in an environment with torch
 	.hf-venv/bin/pytest tests/test_reference_rotary.py tests/test_reference_bias.py

@@ -176,14 +176,15 @@ def test_a_terminal_without_the_signs_still_gets_its_table():
     assert "Dilution" in done.stdout
 
 
-def test_ctrl_c_stops_at_once_and_says_what_is_kept(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_term_stop_at_once_and_say_what_is_kept(number, tmp_path):
     command = [sys.executable, "-c", "from farfield.cli import main; main()", "train", "--steps", "1000000"]
     process = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "training 8 models" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "stopped; finished models are kept" in errors
     assert "Traceback" not in errors
 

@@ -287,7 +287,7 @@ def test_a_cell_under_another_ones_name_is_not_mistaken_for_it(rope_result, tmp_
     with pytest.warns(DamagedShard):
         assert store.read(other.cell) is None
     with pytest.warns(DamagedShard):
-        assert store.finished() == frozenset()
+        assert Store(tmp_path).finished() == frozenset()
 
 
 def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path):

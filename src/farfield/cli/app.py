@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -35,8 +38,12 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__mro__[1]
 ClickException: Any = UsageError.__mro__[1]
 
-# Exit code of a program that Ctrl-C ended, by the shell's custom.
-INTERRUPTED = 130
+# Exit codes of a program that Ctrl-C and the signal TERM ended, by the shell's custom.
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(BaseException):
+    """The signal TERM came."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another in its place
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with _terminable():
+            code = app(args=arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except ListedError as reason:
@@ -57,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _fail(reason.format_message())
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
     except BrokenPipeError:
         # The reader went away (`farfield list | head`): nothing is left to say.
         _discard_output()
@@ -64,10 +74,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as reason:
         code = _fail(f"cannot write the output: {reason.strerror}")
         _discard_output()
-    if code == INTERRUPTED:
-        print("farfield: stopped; finished models are kept where --out names a folder", file=sys.stderr, flush=True)
-        os._exit(INTERRUPTED)  # without waiting for heads in flight: what is stored is stored whole
-    sys.exit(code or 0)
+    if code in (INTERRUPTED, TERMINATED):
+        said = (
+            "stopped; finished models are kept where there is a folder of results: the same command goes on from there"
+        )
+        print(f"farfield: {said}", file=sys.stderr)
+    _leave(code or 0)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Have the signal TERM raise :class:`Terminated`, the first time; a second ends the process on the spot."""
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave(code: int) -> None:
+    """End, without waiting for models still in training: what is stored is stored whole."""
+    engines = sys.modules.get("farfield.studies.engines")
+    if engines is not None and engines.busy():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _discard_output() -> None:

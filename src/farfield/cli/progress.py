@@ -22,6 +22,22 @@ def reporter() -> Progress:
     return Bar() if sys.stderr.isatty() else Lines()
 
 
+def rate(models: float, seconds: float) -> str:
+    """Models a second, minute or hour, whichever reads as a number from 1 up; empty where nothing is known."""
+    if models <= 0 or seconds <= 0:
+        return ""
+    each = models / seconds
+    number, unit = (each, "s") if each >= 1 else (60 * each, "min") if 60 * each >= 1 else (3600 * each, "h")
+    return f"{number:.2g} models/{unit}" if number < 10 else f"{number:.0f} models/{unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, to two figures."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 class Bar:
     """A bar that disappears when the work is done."""
 
@@ -30,24 +46,26 @@ class Bar:
             TextColumn("training models"),
             BarColumn(),
             TextColumn("{task.fields[done]}/{task.fields[models]}"),
+            TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
         )
         self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-        self._done = stored
-        self._task = self._bar.add_task("", total=total, completed=stored, done=stored, models=total)
+        self._done, self._trained, self._started = stored, 0.0, time.monotonic()
+        self._task = self._bar.add_task("", total=total, completed=stored, done=stored, models=total, rate="")
         self._bar.start()
 
     def train(self, cells: float) -> None:
-        self._bar.advance(self._task, cells)
+        self._trained += cells
+        self._bar.update(self._task, advance=cells, rate=rate(self._trained, time.monotonic() - self._started))
 
     def advance(self) -> None:
         self._done += 1
         self._bar.update(self._task, done=self._done)
 
     def say(self, text: str) -> None:
-        self._bar.console.print(f"farfield: {text}", highlight=False, soft_wrap=True)
+        self._bar.console.print(f"farfield: {text}", highlight=False, soft_wrap=True, markup=False)
 
     def finish(self) -> None:
         self._bar.stop()
@@ -75,13 +93,16 @@ class Lines:
         if now - self._spoken < SECONDS_BETWEEN_LINES or self._done == self._total:
             return
         self._spoken = now
-        share = self._trained / max(1, self._total - self._stored)
-        passed = now - self._started
-        left = f", about {passed / share - passed:.0f} s left" if 0 < share < 1 else ""
-        self.say(f"{self._done} of {self._total} done, {share:.0%} of the training, after {passed:.0f} s{left}")
+        passed, fresh = now - self._started, self._total - self._stored
+        speed = rate(self._trained, passed)
+        left = f", {speed}, about {duration(passed * (fresh / self._trained - 1))} left" if speed else ""
+        share = self._trained / max(1, fresh)
+        self.say(f"{self._done} of {self._total} done, {share:.0%} of the training, after {duration(passed)}{left}")
 
     def finish(self) -> None:
-        self.say(f"{self._done} of {self._total} done after {time.monotonic() - self._started:.0f} s")
+        passed = time.monotonic() - self._started
+        speed = rate(self._done - self._stored, passed)
+        self.say(f"{self._done} of {self._total} done after {duration(passed)}{f', {speed}' if speed else ''}")
 
     @staticmethod
     def say(text: str) -> None:

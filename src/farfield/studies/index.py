@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 
 from farfield.errors import FarfieldError
+from farfield.studies import checkpoints
 from farfield.studies.columns import COLUMNS, describe
 from farfield.studies.shards import (
     NUMBER,
@@ -81,7 +82,7 @@ def listing(folder: Path) -> Listing:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    if entry.name not in (FOLDER, FIGURES):
+                    if entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
                         found.other.append(entry.name)
                     continue
                 try:
@@ -100,7 +101,7 @@ def listing(folder: Path) -> Listing:
         ) from None
     except OSError as reason:
         raise FarfieldError(f"cannot read {folder}: {reason.strerror}") from None
-    return found._replace(size=size + sum(_size(path) for path in indexes(folder)))
+    return found._replace(size=size + sum(map(_size, [*indexes(folder), *checkpoints.files(folder)])))
 
 
 def _sort(found: Listing, name: str, state: State) -> None:

@@ -185,15 +185,21 @@ def abandoned(leftover: Path) -> bool:
 
 
 def write_shard(
-    path: Path, identity: str, config: dict[str, Any], found: Sequence[tuple[str, int | None, float]], tensors: bytes
+    path: Path,
+    identity: str,
+    config: dict[str, Any],
+    found: Sequence[tuple[str, int | None, float]],
+    tensors: bytes,
+    made_by: dict[str, str] | None = None,
 ) -> Shard:
     """Write a shard, not yet atomically; returns what it holds.
 
     Args:
         found: probe, length and value of every measurement.
         tensors: content of its sibling.
+        made_by: versions to store with it, those of this process by default.
     """
-    shard = make_shard(identity, config, found, tensors)
+    shard = make_shard(identity, config, found, tensors, made_by)
     with _writer(os.getpid()).cursor() as connection:
         rows = {"probe": np.array(shard.probes, object), "length": shard.lengths, "value": shard.values}
         connection.register("rows", rows)
@@ -211,7 +217,11 @@ def write_shard(
 
 
 def make_shard(
-    identity: str, config: dict[str, Any], found: Sequence[tuple[str, int | None, float]], tensors: bytes
+    identity: str,
+    config: dict[str, Any],
+    found: Sequence[tuple[str, int | None, float]],
+    tensors: bytes,
+    made_by: dict[str, str] | None = None,
 ) -> Shard:
     """A shard of this process, as :func:`write_shard` writes it."""
     parts = written(config)
@@ -222,7 +232,7 @@ def make_shard(
         config.get("seed"),
         parts,
         config,
-        versions(),
+        versions() if made_by is None else made_by,
         hashlib.sha256(tensors).hexdigest(),
         len(tensors),
         [probe for probe, _, _ in found],

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from farfield.errors import FarfieldError
-from farfield.studies import index, shards
+from farfield.studies import checkpoints, index, shards
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult, from_arrays, to_bytes
 from farfield.studies.shards import TEMPORARY, Shard, State, versions
@@ -49,6 +49,7 @@ class Store:
         self.folder = Path(folder)
         self._written: list[tuple[Shard, State]] = []
         self._lock = threading.Lock()
+        self._told: set[Path] = set()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             probe = shards.temporary_name(self.folder / "probe")
@@ -60,8 +61,11 @@ class Store:
             ) from None
         self._remove_leftovers()
 
-    def write(self, result: CellResult) -> None:
+    def write(self, result: CellResult, made_by: dict[str, str] | None = None) -> None:
         """Keep a finished cell.
+
+        Args:
+            made_by: versions of what made it, those of this process by default.
 
         Raises:
             FarfieldError: if the disk is full or the folder has become unwritable.
@@ -71,7 +75,7 @@ class Store:
         written: list[Shard] = []
 
         def fill(path: Path) -> None:
-            written.append(shards.write_shard(path, identity, cell.config(), found, content))
+            written.append(shards.write_shard(path, identity, cell.config(), found, content, made_by))
 
         try:
             checksum = hashlib.sha256(content).hexdigest()
@@ -112,7 +116,7 @@ class Store:
         return self._shard(cell).exists()
 
     def read(self, cell: Cell) -> CellResult | None:
-        """A finished cell, or None if it is not there or its files are damaged (one warning names the file)."""
+        """A finished cell, or None if it is not there or its files are damaged (one warning a store names the file)."""
         path = self._shard(cell)
         if not path.exists():
             return None
@@ -157,11 +161,14 @@ class Store:
         return self.folder / f"{cell.identity}.failed.json"
 
     def _damaged(self, path: Path) -> None:
+        if path in self._told:
+            return
+        self._told.add(path)
         warnings.warn(f"{path} is damaged or incomplete: running its cell again", DamagedShard, stacklevel=3)
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of processes of this machine that are gone."""
-        for folder in (self.folder, self.folder / index.FOLDER):
+        for folder in (self.folder, self.folder / index.FOLDER, self.folder / checkpoints.FOLDER):
             for leftover in folder.glob(f"*{TEMPORARY}"):
                 if shards.abandoned(leftover):
                     leftover.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from farfield.studies import record
 from farfield.studies.engines import engine as open_engine
 from farfield.studies.progress import Progress
 from farfield.studies.record import Record
-from farfield.studies.running import Outcome, complete
+from farfield.studies.running import Failure, Outcome, complete
 from farfield.studies.store import Store
 from farfield.studies.study import Study
 
@@ -87,11 +87,13 @@ def run_study(
     _check_owner(store.folder, study)
     record.write(store.folder, Record(study, budget, command))
     finished = store.finished()
-    missing = [cell for cell in cells if cell.identity not in finished]
-    with open_engine(engine, workers=workers, address=address, executor=executor) as on:
-        outcome = complete(missing, len(cells) - len(missing), store, on, progress)
-    for failure in outcome.failures:
+    stored = {cell for cell in cells if cell.identity in finished}
+
+    def lose(failure: Failure) -> None:
         store.write_failure(failure.cell, failure.reason)
+
+    with open_engine(engine, workers=workers, address=address, executor=executor) as on:
+        outcome = complete(cells, stored, store, on, progress, lose=lose)
     return StudyRun(study, budget, store.folder, outcome)
 
 

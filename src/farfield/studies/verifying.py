@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farfield.studies import index
+from farfield.studies import checkpoints, index
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
-from farfield.studies.shards import TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
+from farfield.studies.shards import TEMPORARY, TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
 
 RERUN = "run the study again: its cell is run again and the file replaced"
 REMOVE = "nothing reads it: remove it, unless it is yours to keep"
@@ -89,6 +89,7 @@ def verify(folder: Path) -> Verified:
     findings += _failures(folder, found, shards)
     findings += _others(folder, found)
     findings += _indexes(folder)
+    findings += _checkpoints(folder)
     lost = {finding.file.partition("-")[0] for finding in incomplete}
     versions = {
         identity: data_version_of(shard.config, identity) for identity, shard in shards.items() if identity not in lost
@@ -99,7 +100,7 @@ def verify(folder: Path) -> Verified:
         for identity, version in versions.items() if version != DATA_VERSION
     ]  # fmt: skip
     current = sum(version == DATA_VERSION for version in versions.values())
-    files = sum(map(len, found[:-1])) + len(index.indexes(folder))
+    files = sum(map(len, found[:-1])) + len(index.indexes(folder)) + len(checkpoints.files(folder))
     findings.sort(key=lambda finding: (not finding.wrong, finding.kind, finding.file))
     return Verified(folder, current, len(versions) - current, files, findings)
 
@@ -165,21 +166,25 @@ def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterato
 
 def _others(folder: Path, found: Listing) -> Iterator[Finding]:
     for name in sorted(found.writing):
-        path = folder / name
-        if not path.exists():
-            continue
-        writer = writer_of(path)
-        if writer is None:
-            yield Finding(name, "unknown", True, "half-written, but named as no store names it", REMOVE)
-        elif abandoned(path):
-            yield Finding(name, "leftover", False, f"half-written by process {writer[1]}, which is gone",
-                          "the next run removes it")  # fmt: skip
-        else:
-            yield Finding(name, "writing", False, f"being written by process {writer[1]} on {writer[0]}",
-                          "if that no longer runs, remove it")  # fmt: skip
+        yield from _half_written(folder, name)
     for name in sorted(found.other):
         what = "a folder that no store makes" if (folder / name).is_dir() else "a file that no store writes"
         yield Finding(name, "unknown", True, what, REMOVE)
+
+
+def _half_written(folder: Path, name: str) -> Iterator[Finding]:
+    path = folder / name
+    if not path.exists():
+        return
+    writer = writer_of(path)
+    if writer is None:
+        yield Finding(name, "unknown", True, "half-written, but named as no store names it", REMOVE)
+    elif abandoned(path):
+        what = f"half-written by process {writer[1]}, which is gone"
+        yield Finding(name, "leftover", False, what, "the next run removes it")
+    else:
+        what = f"being written by process {writer[1]} on {writer[0]}"
+        yield Finding(name, "writing", False, what, "if that no longer runs, remove it")
 
 
 def _indexes(folder: Path) -> Iterator[Finding]:
@@ -192,6 +197,23 @@ def _indexes(folder: Path) -> Iterator[Finding]:
         if not sound:
             what = "a part of the index whose bytes are not those of its name; nothing reads it"
             yield Finding(name, "damaged", True, what, "remove it: it is derived from the other files")
+
+
+def _checkpoints(folder: Path) -> Iterator[Finding]:
+    for path in checkpoints.files(folder):
+        name = f"{checkpoints.FOLDER}/{path.name}"
+        if path.name.endswith(TEMPORARY):
+            yield from _half_written(folder, name)
+            continue
+        try:
+            sound = checkpoints.whole(path)
+        except OSError:
+            if path.is_dir():
+                yield Finding(name, "unknown", True, "a folder that no store makes", REMOVE)
+            continue
+        if not sound:
+            what = "training under way whose bytes are not those of its name; nothing reads it"
+            yield Finding(name, "damaged", True, what, "remove it: that training begins anew")
 
 
 def _checksum(path: Path) -> str | None:

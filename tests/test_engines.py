@@ -1,0 +1,393 @@
+"""Engines and what a run makes of their failures: retried, halved, told of, ended at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pickle
+import signal
+import threading
+import time
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from farfield.cli import progress as lines
+from farfield.errors import FarfieldError, ListedError
+from farfield.models.head import Head
+from farfield.studies import engines, processes, programs, running
+from farfield.studies.checkpoints import Checkpoints
+from farfield.studies.engines import Engine, EngineError, engine
+from farfield.studies.processes import Processes
+from farfield.studies.programs import Trained
+from farfield.studies.query import OpenStore
+from farfield.studies.results import CellResult
+from farfield.studies.running import Made, complete, run
+from farfield.studies.store import Store
+from farfield.studies.verifying import verify
+from farfield.training import Run
+from support import assert_same_bits, cells_of, small_cell, untrained
+
+LANES = Head.lanes
+CELLS = [small_cell(seed=seed) for seed in range(2 * LANES)]
+
+
+@pytest.fixture(scope="module")
+def made() -> CellResult:
+    """A result, whatever it says."""
+    return untrained(small_cell())
+
+
+class Heard:
+    """What a run tells of its progress."""
+
+    def __init__(self):
+        self.trained, self.done, self.said = 0.0, 0, []
+
+    def start(self, total, stored):
+        pass
+
+    def train(self, cells):
+        self.trained += cells
+
+    def advance(self):
+        self.done += 1
+
+    def say(self, text):
+        self.said.append(text)
+
+    def finish(self):
+        pass
+
+
+class AtOnce(Executor):
+    """Runs each chunk as it is submitted, by a function of its cells' seeds and lanes that returns or raises."""
+
+    def __init__(self, outcome, result):
+        self.outcome, self.result, self.tried = outcome, result, []
+
+    def submit(self, fn, /, chunk, *, lanes, keeper):  # pyright: ignore[reportIncompatibleMethodOverride]
+        cells, future = cells_of(chunk), Future()
+        self.tried.append(([cell.seed for cell in cells], lanes))
+        try:
+            self.outcome([cell.seed for cell in cells], lanes)
+        except Exception as reason:
+            future.set_exception(reason)
+        else:
+            results = [dataclasses.replace(self.result, cell=cell) for cell in cells]
+            future.set_result(Made(results, {"farfield": "elsewhere"}))
+        return future
+
+
+def completed(outcome, result, cells=CELLS, store=None, **settings: Any):
+    executor, heard, kept = AtOnce(outcome, result), Heard(), []
+    found = complete(cells, frozenset(), store, Engine(executor, lambda: 2, **settings), heard, kept.append)
+    return found, executor.tried, heard, [result.cell.seed for result in kept]
+
+
+def test_the_chunk_whose_workers_die_is_halved_and_no_other_is_blamed(made):
+    def outcome(seeds, lanes):
+        if 0 in seeds and lanes > 1:
+            raise BrokenExecutor("a worker died")
+
+    found, tried, heard, kept = completed(outcome, made)
+    assert sorted(kept) == list(range(8)) and found.failures == ()
+    assert tried.count(([0, 1, 2, 3], 4)) == running.MOST_DEATHS == tried.count(([0, 1], 2))
+    assert tried.count(([4, 5, 6, 7], 4)) == tried.count(([0], 1)) == tried.count(([2, 3], 2)) == 1
+    assert len(heard.said) == 2 and all("3 workers died over it" in text for text in heard.said)
+    assert heard.trained == pytest.approx(8) and heard.done == 8
+
+
+def test_a_chunk_that_fails_costs_its_own_cells_and_is_told_of(made, tmp_path):
+    def outcome(seeds, lanes):
+        if 5 in seeds:
+            raise running.ChunkError("ValueError: a mistake")
+
+    found, _, heard, kept = completed(outcome, made, store=Store(tmp_path))
+    assert kept == [0, 1, 2, 3]
+    assert [(failure.cell.seed, failure.reason) for failure in found.failures] == [
+        (seed, "ValueError: a mistake") for seed in (4, 5, 6, 7)
+    ]
+    assert heard.trained == pytest.approx(8)
+    assert verify(tmp_path).cells == 4
+
+
+def test_a_chunk_that_cannot_be_sent_ends_the_run(made):
+    def outcome(seeds, lanes):
+        raise ModuleNotFoundError("No module named 'farfield'")
+
+    with pytest.raises(EngineError, match=r"cannot run there: ModuleNotFoundError.*installed there"):
+        completed(outcome, made)
+
+
+def test_a_lost_engine_ends_the_run_with_what_came_before_it_kept(made, tmp_path):
+    def outcome(seeds, lanes):
+        if 0 in seeds:
+            raise CancelledError
+
+    def check():
+        raise EngineError("lost the scheduler")
+
+    with pytest.raises(EngineError, match="lost the scheduler"):
+        completed(outcome, made, store=Store(tmp_path), check=check)
+    assert verify(tmp_path).cells == 4  # the second chunk was finished beside the first
+
+
+def test_an_executor_that_is_broken_for_good_is_said_in_a_line(made):
+    class Broken(AtOnce):
+        def submit(self, fn, /, *_, **__):
+            raise BrokenExecutor("the pool is not usable anymore")
+
+    with pytest.raises(EngineError, match="not usable anymore; what is finished is kept"):
+        complete(CELLS, frozenset(), None, Engine(Broken(None, made), lambda: 2))
+
+
+def test_versions_of_who_made_a_result_are_stored_with_it(made, tmp_path):
+    completed(lambda seeds, lanes: None, made, CELLS[:1], Store(tmp_path))
+    assert OpenStore(tmp_path).rows("SELECT versions FROM cells").rows == [('{"farfield": "elsewhere"}',)]
+
+
+def test_what_another_process_stored_meanwhile_is_taken_from_it(made, tmp_path):
+    def outcome(seeds, lanes):
+        if 0 in seeds:  # while this runs, another stores part of it and all of the next
+            for seed in (1, *range(4, 8)):
+                Store(tmp_path).write(dataclasses.replace(made, cell=CELLS[seed]))
+
+    executor, heard = AtOnce(outcome, made), Heard()
+    complete(CELLS, frozenset(), Store(tmp_path), Engine(executor, lambda: 1), heard)
+    assert executor.tried == [([0, 1, 2, 3], 4)]
+    assert (heard.done, heard.trained) == (8, pytest.approx(8))
+    assert verify(tmp_path).findings == [] and verify(tmp_path).cells == 8
+
+
+def test_a_store_that_cannot_be_written_ends_the_run_at_once_while_chunks_run(made, tmp_path, monkeypatch):
+    started, given_up = threading.Event(), threading.Event()
+
+    def run_chunk(chunk, progress, **_):
+        if cells_of(chunk)[0].seed == 0:
+            started.wait(60)
+            return [dataclasses.replace(made, cell=cell) for cell in cells_of(chunk)]
+        started.set()
+        try:
+            for _ in range(6000):  # a minute
+                time.sleep(0.01)
+                progress(1e-6)
+        except Exception:
+            given_up.set()
+            raise
+
+    def full(*_):
+        raise FarfieldError("No space left on device")
+
+    monkeypatch.setattr(running, "run_chunk", run_chunk)
+    monkeypatch.setattr(Store, "write", full)
+    before = time.monotonic()
+    with pytest.raises(FarfieldError, match="No space left"):
+        run(CELLS, Store(tmp_path), workers=2)
+    assert given_up.wait(10)
+    assert time.monotonic() - before < 20
+    while engines.busy():  # the thread ends, and with it what Python would wait for
+        assert time.monotonic() - before < 30
+        time.sleep(0.01)
+
+
+def test_a_worker_process_that_dies_takes_its_call_alone_and_none_outlives_its_executor():
+    with engine("processes", workers=2) as found:
+        pool = found.executor
+        other = pool.submit(time.sleep, 2)
+        with pytest.raises(BrokenExecutor):
+            pool.submit(signal.raise_signal, signal.SIGKILL).result(60)
+        first = pool.submit(os.getpid).result(60)  # by a new process, for the other one is busy
+        assert first != os.getpid()
+        other.result(60)
+    pool = Processes(1)
+    pool.submit(os.getpid).result(60)
+    asleep = pool.submit(time.sleep, 600)
+    while not asleep.running():
+        time.sleep(0.01)
+    pool.shutdown(wait=False, cancel_futures=True)
+    assert isinstance(asleep.exception(30), BrokenExecutor)
+
+
+def test_processes_that_cannot_start_are_said_to_in_a_line(monkeypatch):
+    monkeypatch.setattr(processes, "_begin", len)
+    pool = Processes(1)
+    with pytest.raises(EngineError, match="__main__"):
+        pool.submit(os.getpid).result(60)
+    pool.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "text"),
+    [
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB"), MemoryError, "RESOURCE_EXHAUSTED: 1 GB"),
+        (MemoryError("none left"), MemoryError, "none left"),
+        (ListedError(["one", "two"]), FarfieldError, "one two"),
+        (UnicodeDecodeError("utf-8", b"", 0, 1, "why"), running.ChunkError, "UnicodeDecodeError: 'utf-8' codec"),
+    ],
+)
+def test_errors_elsewhere_can_be_sent_here(reason, kind, text, monkeypatch):
+    def fail(chunk, **_):
+        raise reason
+
+    monkeypatch.setattr(running, "run_chunk", fail)
+    with pytest.raises(kind) as caught:
+        running.run_elsewhere([[CELLS[0]]], 4, None)
+    arrived = pickle.loads(pickle.dumps(caught.value))
+    assert type(arrived) is kind and str(arrived).startswith(text)
+
+
+@pytest.mark.parametrize("reason", [MemoryError("x"), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: x")])
+def test_a_chunk_out_of_memory_goes_on_in_halves_and_is_told_of(reason, made):
+    def outcome(seeds, lanes):
+        if lanes > 2:
+            raise reason
+
+    found, tried, heard, kept = completed(outcome, made)
+    assert (found.failures, sorted(kept), heard.trained) == ((), list(range(8)), pytest.approx(8))
+    assert sorted(lanes for _, lanes in tried) == [2, 2, 2, 2, 4, 4]
+    assert [text.partition(" with ")[0] for text in heard.said] == ["out of memory"] * 2
+
+
+def test_a_diverged_seed_is_kept_as_such_and_the_others_are_as_without_it(rope_result):
+    diverging = small_cell(seed=1, learning_rate=1e30)
+    found = run([small_cell(), diverging])
+    assert [result.diverged for result in found] == [False, True]
+    assert_same_bits(found[0].parameters, rope_result.parameters)
+
+
+def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that_is_stored(made, tmp_path):
+    cell, other = (small_cell(seed=seed, steps=9, snapshots=(0, 5)) for seed in (0, 1))
+    keeper, folder = Checkpoints(tmp_path), tmp_path / "checkpoints"
+
+    def state(step: int) -> Trained:
+        run = Run({"w": np.full((1, 2), step, np.float32)}, (np.zeros(1),), np.arange(9, dtype=np.float32))
+        return Trained(run, [run.parameters] * sum(kept <= step for kept in cell.snapshots))
+
+    def reached(of: Any = cell) -> int | None:
+        found = keeper.load(of, state(9))
+        if found is not None:
+            assert_same_bits(found[1], state(found[0]))
+        return None if found is None else found[0]
+
+    assert reached() is None
+    for step in (3, 6):
+        keeper.save(cell, step, state(step))
+        assert reached() == step
+    (latest,) = folder.iterdir()
+    assert verify(tmp_path).findings == []
+    content = latest.read_bytes()
+
+    name = f"{programs.as_trained(other).identity}-{latest.name[17:]}"
+    (folder / name).write_bytes(content)  # renamed
+    assert (reached(other), reached()) == (None, 6)
+    (folder / name).unlink()
+    for damaged in (content[:-1], content[:-1] + b"?", b""):
+        latest.write_bytes(damaged)
+        assert reached() is None
+        assert [(found.file, found.kind) for found in verify(tmp_path).findings] == [
+            (f"checkpoints/{latest.name}", "damaged")
+        ]
+    own = np.frombuffer(latest.name[:16].encode(), np.uint8)
+    for foreign in ({"step": np.zeros(2)}, {"step": np.array(3)}, {"step": np.array(9)}, {}):
+        whole = save({"cell": own, **foreign, "0": np.ones(3)})
+        (folder / f"{latest.name[:17]}{hashlib.sha256(whole).hexdigest()[:12]}.safetensors").write_bytes(whole)
+        assert reached() is None
+    keeper.save(other, 3, state(3))
+    with engine("local") as threads:  # a stop came between storing the cell and forgetting its way
+        complete([cell], {cell}, Store(tmp_path), threads)
+    assert (reached(), reached(other)) == (None, 3)
+    keeper.remove([other])
+    assert not folder.exists()
+    keeper = Checkpoints(tmp_path / "elsewhere")  # as on a worker that does not see the folder
+    keeper.save(cell, 3, state(3))
+    assert reached() is None and not keeper.folder.exists()
+
+
+class StopError(Exception):
+    """Ends a training in its middle."""
+
+
+@pytest.mark.slow
+def test_fifty_steps_and_fifty_more_after_a_stop_equal_a_hundred(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "STRETCH", 50)
+    cell = small_cell(
+        "rope", "offset:1", model="transformer:layers=1,heads=1,width=8", steps=100, batch=4, sequences=8,
+        lengths=(2,), shortest=2, longest=2, snapshots=(0, 30, 60),
+    )  # fmt: skip
+    store, executed = Store(tmp_path), []
+    keeper = Checkpoints(tmp_path)
+    ((undisturbed,),) = [programs.run_chunk([[cell]])]
+
+    def stop(cells):
+        executed.append(cells)
+        if sum(executed) >= 0.6 - 1e-9:
+            raise StopError
+
+    with pytest.raises(StopError):
+        programs.run_chunk([[cell]], stop, keeper=keeper)
+    (kept,) = (tmp_path / "checkpoints").iterdir()  # of step 50, for the stop came before that of 60 was kept
+    assert verify(tmp_path).findings == []
+    whole = kept.read_bytes()
+
+    def resumed() -> list[float]:
+        shares = []
+        (result,) = programs.run_chunk([[cell]], shares.append, keeper=keeper)
+        assert_same_bits(result.parameters, undisturbed.parameters)
+        assert_same_bits(result.snapshots, undisturbed.snapshots)
+        assert (result.losses == undisturbed.losses).all() and len(set(result.losses.tolist())) > 50
+        return shares
+
+    assert resumed()[0] == 0.5
+
+    # Damaged, or another cell's under this name: it begins anew, and `verify` names what is damaged.
+    (latest,) = (tmp_path / "checkpoints").iterdir()
+    latest.unlink()
+    damaged = bytearray(whole)
+    damaged[-1] ^= 1
+    kept.write_bytes(damaged)
+    assert [(found.file, found.kind) for found in verify(tmp_path).findings] == [
+        (f"checkpoints/{kept.name}", "damaged")
+    ]
+    assert resumed()[0] == 0.3
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.unlink()
+    name = programs.as_trained(dataclasses.replace(cell, seed=1)).identity
+    kept.with_name(kept.name.replace(kept.name[:16], name)).write_bytes(whole)
+    (other,) = programs.run_chunk([[dataclasses.replace(cell, seed=1)]], keeper=keeper)
+    assert not np.array_equal(other.losses[:50], undisturbed.losses[:50])
+
+    # Once the cell is stored, they are gone, and so is one that a stop left behind after the cell was stored.
+    assert (tmp_path / "checkpoints").exists()
+    store.write(undisturbed)
+    with engine("local") as threads:
+        complete([cell], {cell}, store, threads)
+    assert [path.name for path in (tmp_path / "checkpoints").glob(f"{programs.as_trained(cell).identity}*")] == []
+
+
+def test_plain_lines_tell_cells_rate_and_time_left(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr(lines.time, "monotonic", lambda: now[0])
+    told = lines.Lines()
+    told.start(210, 10)
+    now[0] += 20
+    told.train(50.0)
+    now[0] += 5
+    told.train(0.5)  # too soon for another line
+    for _ in range(200):
+        told.advance()
+    now[0] += 175
+    told.finish()
+    assert capsys.readouterr().err.splitlines() == [
+        "farfield: training 210 models, 10 of them finished before",
+        "farfield: 10 of 210 done, 25% of the training, after 20 s, 2.5 models/s, about 60 s left",
+        "farfield: 210 of 210 done after 3 min, 1 models/s",
+    ]
+    assert [lines.rate(1, 30), lines.rate(1, 7200), lines.rate(0, 5), lines.duration(10000)] == [
+        "2 models/min", "0.5 models/h", "", "2.8 h",
+    ]  # fmt: skip
