@@ -7,7 +7,10 @@ OUT ?= farfield-results/implicit-bias
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce numbers test test-slow stress test-reference lint format bench docs encodings lock clean help
+.DEFAULT_GOAL := help
+.PHONY: setup reproduce numbers test test-slow stress test-reference lint format bench docs encodings lock clean help
+
+setup: $(READY) ## the environment alone
 
 reproduce: $(READY) ## train every head of the paper, the transformer for fewer steps, and judge each number
 	$(BIN)/farfield reproduce implicit-bias --out $(OUT)

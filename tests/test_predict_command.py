@@ -53,7 +53,7 @@ def test_json_holds_what_the_documentation_promises(capsys):
         (["--encoding", "cope", "--task", "offset:1"], "cope"),
         (["--encoding", "rope", "--task", "offset:3", "--tested", "8"], "tested = 8"),
         (["--encoding", "rope", "--task", "offset:3", "--trained", "0"], "trained = 0"),
-        (["--encoding", "rope", "--task", "offset:20"], "target"),
+        (["--encoding", "rope", "--task", "offset:20"], "reaches outside"),
         (["--all", "--task", "offset:3"], "--all"),
         (["--encoding", "rope", "--task", "offset:3", "--csv", "x.csv"], "--all"),
         (["--encoding", "rope", "--task", "offset:3", "--plot", "x.gif"], ".png"),

@@ -221,7 +221,7 @@ def test_targets_are_those_of_the_tasks():
         ({"shortest": 17}, "shortest = 17 must be a whole number from 1 to 16"),
         ({"budget": 0.5}, "budget = 0.5 must be"),
         ({"draws": 1}, "draws = 1 must be"),
-        ({"task": "offset:20"}, "no row of lengths 1 to 16 has a target"),
+        ({"task": "offset:20"}, "offset:20 reaches outside sequences of length 16"),
         ({"encoding": "cope"}, "cope has no positional kernel"),
         ({"encoding": "ropes"}, "did you mean 'rope'"),
         ({"encoding": "learned:rows=20"}, "does not fit the learned position table"),

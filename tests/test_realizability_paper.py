@@ -74,13 +74,13 @@ def test_tasks_of_one_encoding_share_a_program():
 
 def test_heads_that_obey_are_separated_and_the_gap_is_whole():
     lines = judged(obeying(small_grid()))
-    assert lines["alpha = 1 separates generalizing from other cells, seed by seed"].verdict == "reproduced"
+    assert lines["alpha = 1 separates generalizing from other cells exactly, seed by seed"].verdict == "reproduced"
     assert lines["gap in selection between the classes, mean over seeds"].measured == 1
     assert lines["alpha = 1: share of heads that generalize"].measured == 1
     assert lines["alpha < 1: share of heads that generalize"].measured == 0
     assert lines["share of (head, longer length) pairs on which prediction and head agree"].measured == 1
     assert not any(name.startswith("exception") for name in lines)
-    assert lines["measurements"].verdict == "differs"  # three encodings and two seeds are too few
+    assert lines["measurements: encodings x tasks x seeds x lengths"].measured == 3 * 5 * 2 * 15
 
 
 @pytest.mark.parametrize("name", ["rope on offset:1", "learned on position:3"])
@@ -90,7 +90,7 @@ def test_one_head_that_parts_from_its_prediction_is_named(name):
     other = np.full_like(first.head_selected, 1.0 if name.startswith("learned") else 0.0)
     results[name] = [dataclasses.replace(first, head_selected=other), second]
     lines = judged(results)
-    separated = lines["alpha = 1 separates generalizing from other cells, seed by seed"]
+    separated = lines["alpha = 1 separates generalizing from other cells exactly, seed by seed"]
     assert separated.verdict == "differs"
     assert name in separated.explanation
     assert lines[f"exception: {name}, share of heads that generalize"].measured == 0.5
@@ -103,7 +103,9 @@ def test_a_class_without_cells_has_no_gap():
 
 def test_untrained_heads_break_the_claims_that_rest_on_training():
     results = small_grid()
-    assert judged(results)["alpha = 1 separates generalizing from other cells, seed by seed"].verdict == "differs"
+    assert (
+        judged(results)["alpha = 1 separates generalizing from other cells exactly, seed by seed"].verdict == "differs"
+    )
 
 
 def test_the_mass_bound_is_broken_by_too_little_mass():

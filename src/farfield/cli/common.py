@@ -19,7 +19,9 @@ Workers = Annotated[int | None, typer.Option(help="Threads; one a core by defaul
 
 
 def screen() -> Console:
-    """Standard output; off a terminal wide enough that no table is folded."""
+    """Standard output; off a terminal wide enough that no table is folded. Nothing where there is none."""
+    if sys.stdout is None:
+        return Console(quiet=True)
     return Console(width=None if sys.stdout.isatty() else 150, soft_wrap=False, highlight=False)
 
 

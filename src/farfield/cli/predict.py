@@ -61,7 +61,10 @@ def predict(
             print(json.dumps([cell.to_json() for row in rows for cell in row], indent=1))
         else:
             screen().print(atlas_table(rows))
-            screen().print("alpha: share of longer rows won; x: not realizable on the trained ones; ?: left open.")
+            screen().print(
+                "alpha: share of longer rows won; x: not realizable on the trained ones; ?: left open by them; "
+                "*: in part never trained, so that the start decides."
+            )
         if plot is not None:
             save(atlas_figure(rows), plot)
         return

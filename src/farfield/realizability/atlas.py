@@ -33,6 +33,7 @@ COLUMNS = (
     "alpha",
     "low",
     "high",
+    "start_decides",
     "realizable_at_trained",
     "realizable_at_tested",
     "mass",

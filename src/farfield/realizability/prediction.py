@@ -19,11 +19,16 @@ from farfield.realizability.initial import Spread, under_initialization
 from farfield.realizability.openness import BUDGET, Openness, openness
 from farfield.realizability.selection import Rows, Selected, Static, select, static_bound
 from farfield.realizability.transfer import Curve, curve, sufficient_mass
-from farfield.tasks import Task, tasks
+from farfield.tasks import Positional, Task, tasks
 
 Verdict = Literal["carries over", "exists but is not selected", "not realizable", "underdetermined"]
 
 LONGEST = 2**16
+LARGEST_SCALE = 1e6
+# How near to 1 an unseen share is all of a feature's energy.
+UNSEEN = 1e-9
+# Any number of tokens that every task accepts: nothing here depends on it.
+TOKENS = 1024
 # Draws of positions a row, where a regime draws them, and of untrained heads.
 POSITION_DRAWS = 2
 HEAD_DRAWS = 32
@@ -119,6 +124,12 @@ class Prediction:
         return "exists but is not selected" if self.static.realizable else "not realizable"
 
     @property
+    def start_decides(self) -> bool:
+        """Whether some key of a deep row has features that training has never met, so that they keep their start."""
+        entries = None if self.open is None else self.open.entries
+        return entries is not None and bool((entries > 1 - UNSEEN).any())
+
+    @property
     def _undecided(self) -> bool:
         """Whether no deep row holds any feature that training has seen, so that none is decided by it."""
         assert self.open is not None
@@ -139,6 +150,7 @@ class Prediction:
             "verdict": self.verdict,
             "alpha": self.alpha,
             "tied": self.tied,
+            "start_decides": self.start_decides,
             "interval": None if self.interval is None else list(self.interval),
             "alpha_under_initialization": None if self.initial is None else self.initial._asdict(),
             "realizable_at_trained": self.realizable_at_trained,
@@ -197,8 +209,10 @@ def solve(
     regime = _regime(positions)
     testing = regime if test_positions is None else _regime(test_positions)
     _check(trained, tested, shortest, width, budget, draws)
-    if logit_scale is not None and not (isinstance(logit_scale, int | float) and 0 < logit_scale < math.inf):
-        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a positive number")
+    if logit_scale is not None and not (isinstance(logit_scale, int | float) and 0 < logit_scale <= LARGEST_SCALE):
+        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a number above 0, at most {LARGEST_SCALE:g}")
+    if isinstance(task, Positional):
+        task.check(TOKENS, trained, tested)
     farthest = max(regime.largest(trained, trained, task), testing.largest(tested, trained, task))
     encoding = named(encoding, trained, farthest)
     encoding.check(width, farthest)

@@ -64,7 +64,9 @@ def _item(outcome: Reproduction, item: Any) -> dict[str, Any]:
 def _paragraphs(about: str) -> list[str]:
     """A module's docstring without its first line, a bullet being a paragraph too."""
     text = about.partition("\n\n")[2].replace("``", "").strip()
-    return [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=\* )", text)]
+    text = re.sub(r"\*(\w[^*\n]*)\*", r"\1", text)  # emphasis
+    parts = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=\* )", text)]
+    return [f"• {part[2:]}" if part.startswith("* ") else part for part in parts]
 
 
 def inline(figure: Figure, prefix: str) -> str:

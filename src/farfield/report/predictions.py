@@ -116,7 +116,8 @@ def in_short(cell: Prediction) -> str:
     """alpha, with what stands in its place where there is none: x not realizable on the trained grid."""
     if cell.alpha is None:
         return "x"
-    return f"{cell.alpha:.2f}" + ("?" if cell.verdict == "underdetermined" else "")
+    mark = "?" if cell.verdict == "underdetermined" else "*" if cell.start_decides else ""
+    return f"{cell.alpha:.2f}{mark}"
 
 
 def atlas_figure(rows: Sequence[Sequence[Prediction]]) -> Figure:
@@ -133,6 +134,10 @@ def atlas_figure(rows: Sequence[Sequence[Prediction]]) -> Figure:
                       color="white" if dark else "black")  # fmt: skip
         axes.set_xticks(range(len(rows[0])), [cell.task_name for cell in rows[0]], rotation=35, ha="right")
         axes.set_yticks(range(len(rows)), [row[0].encoding_name for row in rows])
-        axes.set_title("alpha: x not realizable on short rows, ? left open by them")
+        first = rows[0][0]
+        axes.set_title(
+            f"alpha, trained to {first.trained}, tested to {first.tested}: share of longer rows won\n"
+            "x: no kernel is right on short rows   ?: left open by them   *: right from a start at zero"
+        )
         figure.colorbar(image, ax=axes, shrink=0.6)
         return figure
