@@ -208,7 +208,7 @@ def test_a_cluster_whose_workers_are_killed_every_few_seconds(cluster, undisturb
     process, killed = start(file, folder, "--engine", "dask", "--address", cluster.address), []
     while process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(moments.uniform(2, 4))
+            process.wait(moments.uniform(1.5, 3))
         if cluster.workers and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(moments.choice(cluster.workers), signal.SIGKILL)
