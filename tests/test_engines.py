@@ -138,6 +138,38 @@ def test_a_lost_engine_ends_the_run_with_what_came_before_it_kept(made, tmp_path
     assert verify(tmp_path).cells == 4  # the second chunk was finished beside the first
 
 
+def test_an_engine_that_says_it_is_lost_ends_the_run(made):
+    def outcome(seeds, lanes):
+        raise EngineError("worker processes end as they start")
+
+    with pytest.raises(EngineError, match="end as they start"):
+        completed(outcome, made)
+
+
+def test_training_that_is_done_again_is_told_of_once(made, monkeypatch):
+    def run_chunk(chunk, progress, *, lanes, **_):
+        cells = cells_of(chunk)
+        progress(len(cells) / 2)
+        if lanes > 1:
+            told.wait(10)
+            raise MemoryError
+        progress(len(cells) / 2)
+        return [dataclasses.replace(made, cell=cell) for cell in cells]
+
+    class Hearing(Heard):
+        def train(self, cells):
+            super().train(cells)
+            shares.append(self.trained)
+            told.set()
+
+    told, shares, heard = threading.Event(), [], Hearing()
+    monkeypatch.setattr(running, "run_chunk", run_chunk)
+    run(CELLS[:LANES], progress=heard, workers=1)
+    assert shares[0] == LANES / 2
+    assert heard.trained == pytest.approx(LANES)
+    assert shares == sorted(shares)
+
+
 def test_an_executor_that_is_broken_for_good_is_said_in_a_line(made):
     class Broken(AtOnce):
         def submit(self, fn, /, *_, **__):
@@ -163,6 +195,8 @@ def test_what_another_process_stored_meanwhile_is_taken_from_it(made, tmp_path):
     assert executor.tried == [([0, 1, 2, 3], 4)]
     assert (heard.done, heard.trained) == (8, pytest.approx(8))
     assert verify(tmp_path).findings == [] and verify(tmp_path).cells == 8
+    ours = OpenStore(tmp_path).rows("SELECT seed FROM cells WHERE versions LIKE '%elsewhere%' ORDER BY seed").rows
+    assert ours == [(0,), (2,), (3,)]
 
 
 def test_a_store_that_cannot_be_written_ends_the_run_at_once_while_chunks_run(made, tmp_path, monkeypatch):
@@ -287,7 +321,8 @@ def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that
     (folder / name).write_bytes(content)  # renamed
     assert (reached(other), reached()) == (None, 6)
     (folder / name).unlink()
-    for damaged in (content[:-1], content[:-1] + b"?", b""):
+    changed = content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]  # a number, before the 16 signs of the cell
+    for damaged in (content[:-1], changed, b""):
         latest.write_bytes(damaged)
         assert reached() is None
         assert [(found.file, found.kind) for found in verify(tmp_path).findings] == [
@@ -298,6 +333,8 @@ def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that
         whole = save({"cell": own, **foreign, "0": np.ones(3)})
         (folder / f"{latest.name[:17]}{hashlib.sha256(whole).hexdigest()[:12]}.safetensors").write_bytes(whole)
         assert reached() is None
+    keeper.save(cell, 9, state(9))  # no step to go on from
+    assert reached() is None
     keeper.save(other, 3, state(3))
     with engine("local") as threads:  # a stop came between storing the cell and forgetting its way
         complete([cell], {cell}, Store(tmp_path), threads)

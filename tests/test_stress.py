@@ -124,9 +124,9 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(engine, undistu
     moments, kept, seen, orphans = random.Random(0), set(), [], []
     for attempt in range(kills):
         process = start(file, folder, "--engine", engine)
-        if moments.random() < 0.2:  # as it starts, compiles or has just begun
+        if moments.random() < 0.15:  # as it starts, compiles or has just begun
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=moments.uniform(0.5, 6))
+                process.wait(timeout=moments.uniform(0.5, 4))
         else:  # amid its writing, which takes too little of the time to be hit by moments drawn over all of it
             wanted = min(200, len(kept) + moments.randint(1, 200 // kills))
             while process.poll() is None and not (folder.exists() and cells(folder) >= wanted):
@@ -208,7 +208,7 @@ def test_a_cluster_whose_workers_are_killed_every_few_seconds(cluster, undisturb
     process, killed = start(file, folder, "--engine", "dask", "--address", cluster.address), []
     while process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(moments.uniform(4, 8))
+            process.wait(moments.uniform(1.5, 3))
         if cluster.workers and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(moments.choice(cluster.workers), signal.SIGKILL)

@@ -69,8 +69,8 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Engine]:
         executor = client.get_executor(pure=False)  # else a chunk that failed would be taken for done when run again
         yield Engine(executor, slots, deaths=(KilledWorker, CancelledError), check=check)
     finally:
-        # A scheduler that is gone would be waited for.
-        client.close(timeout=5 if client.status == "running" else 0)
+        with contextlib.suppress(Exception):  # a scheduler that is gone would be waited for
+            client.close(timeout=5 if client.status == "running" else 0)
 
 
 def _client(distributed: Any, address: str) -> Any:

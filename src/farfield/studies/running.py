@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Set
-from concurrent.futures import BrokenExecutor, Future, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -227,7 +227,8 @@ class _Work:
             if self.engine.shares_memory:
                 return self.engine.executor.submit(self._run_here, job)
             return self.engine.executor.submit(run_elsewhere, job.chunk, lanes=job.lanes, keeper=self.keeper)
-        except BrokenExecutor as reason:
+        except Exception as reason:  # of several kinds, by the executor
+            self.engine.check()
             said = str(reason) or type(reason).__name__
             raise EngineError(f"{said}; what is finished is kept: run the same again") from None
 
