@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from farfield.studies import shards
-from farfield.studies.cells import Cell
 
+# Who looks through a store does not wait for jax.
 if TYPE_CHECKING:
+    from farfield.studies.cells import Cell
     from farfield.studies.programs import Trained
 
 FOLDER = "checkpoints"
@@ -41,6 +41,8 @@ class Checkpoints:
 
     def save(self, cell: Cell, step: int, state: Trained) -> None:
         """Write it, then remove those before it. A full disk costs the checkpoint, not the training."""
+        import jax
+
         if not self.folder.is_dir():
             return
         arrays: dict[str, Any] = {str(index): np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
@@ -85,6 +87,8 @@ def whole(path: Path) -> bool:
 
 def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
     """What a checkpoint holds, if it is whole and a state of this cell's training."""
+    import jax
+
     try:
         content = path.read_bytes()
         if shards.tensors_name(_name(cell), _checksum(content)) != path.name:
