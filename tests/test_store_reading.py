@@ -55,7 +55,8 @@ def put(folder: Path, cell: Cell, *, tensors: bytes | None = None, config=None, 
     shards.write_atomically(folder / name, lambda path: path.write_bytes(content))
     found = measured(cell.seed, **more)
     shards.write_atomically(
-        folder / f"{identity}.parquet", lambda path: shards.write_shard(path, identity, config, found, content)
+        folder / f"{identity}.parquet",
+        lambda path: shards.write_shard(path, shards.make_shard(identity, config, found, content)),
     )
     return identity
 
@@ -547,7 +548,8 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
             found = [(*probe, value) for probe, value in zip(probes, values, strict=True)]
             content = f"{one.identity}".encode()
             path = tmp_path / f"{one.identity}.parquet"
-            shard = shards.write_shard(path, one.identity, one.config(), found, content)
+            shard = shards.make_shard(one.identity, one.config(), found, content)
+            shards.write_shard(path, shard)
             (tmp_path / shards.tensors_name(one.identity, shard.tensors_sha256)).write_bytes(content)
             written.append((shard, shards.state_of(path.stat())))
             if len(written) == 256:

@@ -184,22 +184,8 @@ def abandoned(leftover: Path) -> bool:
     return False
 
 
-def write_shard(
-    path: Path,
-    identity: str,
-    config: dict[str, Any],
-    found: Sequence[tuple[str, int | None, float]],
-    tensors: bytes,
-    made_by: dict[str, str] | None = None,
-) -> Shard:
-    """Write a shard, not yet atomically; returns what it holds.
-
-    Args:
-        found: probe, length and value of every measurement.
-        tensors: content of its sibling.
-        made_by: versions to store with it, those of this process by default.
-    """
-    shard = make_shard(identity, config, found, tensors, made_by)
+def write_shard(path: Path, shard: Shard) -> None:
+    """Write a shard, not yet atomically."""
     with _writer(os.getpid()).cursor() as connection:
         rows = {"probe": np.array(shard.probes, object), "length": shard.lengths, "value": shard.values}
         connection.register("rows", rows)
@@ -213,7 +199,6 @@ def write_shard(
             | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes}
             | {"content_sha256": _checksum(shard)},
         )
-    return shard
 
 
 def make_shard(
@@ -223,7 +208,13 @@ def make_shard(
     tensors: bytes,
     made_by: dict[str, str] | None = None,
 ) -> Shard:
-    """A shard of this process, as :func:`write_shard` writes it."""
+    """The shard of a finished cell.
+
+    Args:
+        found: probe, length and value of every measurement.
+        tensors: content of its sibling.
+        made_by: versions to store with it, those of this process by default.
+    """
     parts = written(config)
     return Shard(
         identity,

@@ -71,21 +71,17 @@ class Store:
             FarfieldError: if the disk is full or the folder has become unwritable.
         """
         content = to_bytes(result)
-        cell, identity, found = result.cell, result.cell.identity, list(result.measurements())
-        written: list[Shard] = []
-
-        def fill(path: Path) -> None:
-            written.append(shards.write_shard(path, identity, cell.config(), found, content, made_by))
-
+        cell = result.cell
+        shard = shards.make_shard(cell.identity, cell.config(), list(result.measurements()), content, made_by)
         try:
-            checksum = hashlib.sha256(content).hexdigest()
-            shards.write_atomically(self._tensors(cell, checksum), lambda path: path.write_bytes(content))
-            state = shards.write_atomically(self._shard(cell), fill)
+            tensors = self._tensors(cell, shard.tensors_sha256)
+            shards.write_atomically(tensors, lambda path: path.write_bytes(content))
+            state = shards.write_atomically(self._shard(cell), lambda path: shards.write_shard(path, shard))
             self._failure(cell).unlink(missing_ok=True)
         except (OSError, duckdb.Error) as reason:
             raise shards.cannot_write(self.folder, reason) from None
         with self._lock:
-            self._written.append((written[-1], state))
+            self._written.append((shard, state))
             full = len(self._written) >= INDEXED_TOGETHER
         if full:
             self.settle()
