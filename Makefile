@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: setup reproduce numbers test test-slow stress test-reference lint format bench docs encodings lock clean help
+.PHONY: setup reproduce numbers test test-slow test-browser stress test-reference lint format bench docs encodings lock clean help
 
 setup: $(READY) ## the environment alone
 
@@ -20,6 +20,10 @@ test: $(READY) ## the test suite
 
 test-slow: $(READY) ## the longer checks: kills at random moments, a cluster, the reproduction
 	$(BIN)/pytest -m slow
+
+test-browser: $(READY) ## the report in headless Chromium, the machine's or that of `playwright install chromium`
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[browser]'
+	$(BIN)/pytest tests/test_study_page_browser.py
 
 stress: $(READY) ## studies killed, starved of disk, run twice at once, on a cluster whose workers die; with figures
 	$(BIN)/pytest -m slow -s tests/test_stress.py

@@ -133,6 +133,18 @@ def test_the_first_sentences_say_what_was_kept_and_how_the_rest_was_lost(large: 
     assert became["keeps"].startswith("rope:base=10; rope:base=14;") and became["keeps"].endswith("and 4 more")
 
 
+def test_settings_that_are_no_product_are_counted_as_they_are(tmp_path: Path):
+    wanted = Study(
+        name="carry",
+        question="Who carries?",
+        seeds=1,
+        common={"test": LENGTHS, "sequences": 100, "steps": 3, "lengths": "4:16", "task": "offset:1"},
+        cell=[{"encoding": name, "batch": batch} for name, batch in (("rope", 4), ("rope", 8), ("t5", 4))],
+    )
+    said = gather(fill(tmp_path, wanted, untrained)).what_ran()
+    assert "3 settings, which differ in encoding; batch, 1 seed each" in said
+
+
 def test_statistics_are_those_of_all_seeds(tmp_path: Path):
     wanted = study(["rope:base=10"], ["offset:1"], seeds=3)
     folder = fill(

@@ -140,6 +140,7 @@ def test_a_store_and_its_results_give_the_same_statistics(tmp_path):
     rope = next(summary for summary in in_memory if summary.config["encoding"]["name"] == "rope")
     assert (rope.seeds, rope.identical) == (["0", "1"], [["0", "1"]])
     assert rope.at(16).mean.mean == rope_result.accuracy[1].value
+    assert [summary.label for summary in OpenStore(tmp_path).summaries()] == ["learned on offset:2", "rope on offset:2"]
     assert len(OpenStore(tmp_path).summaries("encoding = 'rope'")) == 1
     with pytest.raises(FarfieldError, match="cannot run"):
         OpenStore(tmp_path).summaries("encodng = 'rope'")

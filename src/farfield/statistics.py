@@ -63,7 +63,7 @@ def over_seeds(
     half = t_halfwidth(float(array.std(ddof=1)), n)
     low, high = mean - half, mean + half
     if bounds is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
+        low, high = float(max(low, bounds[0])), float(min(high, bounds[1]))
     return Estimate(mean, low, high, n, f"Student t 95% over {n} seeds")
 
 

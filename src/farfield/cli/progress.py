@@ -71,14 +71,20 @@ class Bar:
         self._bar.stop()
 
 
+def _beginning(total: int, stored: int) -> str:
+    models = "1 model" if total == 1 else f"{total} models"
+    if total and stored == total:
+        return f"nothing to train: {models} finished before"
+    return f"training {models}" + (f", {stored} of them finished before" if stored else "")
+
+
 class Lines:
     """Plain lines without carriage returns, few enough for a log file."""
 
     def start(self, total: int, stored: int) -> None:
         self._total, self._stored, self._done, self._trained = total, stored, stored, 0.0
         self._started = self._spoken = time.monotonic()
-        kept = f", {stored} of them finished before" if stored else ""
-        self.say(f"training {total} {'model' if total == 1 else 'models'}{kept}")
+        self.say(_beginning(total, stored))
 
     def train(self, cells: float) -> None:
         self._trained += cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -23,19 +24,26 @@ class Became(NamedTuple):
 
 
 def what_ran(content: Content) -> str:
-    layout, found = content.layout, [setting.summary for setting in content.settings if setting.summary]
+    found = [setting.summary for setting in content.settings if setting.summary]
     parts = [f"{content.finished} of {content.wanted} cells are finished"]
-    grid = " x ".join(axis.counted for axis in layout.axes)
     # How many seeds a setting has, not which.
     seeds = sorted({setting.wanted for setting in content.settings})
     of_seeds = f"{_span(seeds)} {'seed' if seeds == [1] else 'seeds'} {'each' if len(content.settings) > 1 else ''}"
-    parts.append(", ".join(filter(None, [grid, of_seeds.strip()])))
+    parts.append(", ".join(filter(None, [_grid(content), of_seeds.strip()])))
     if found:
         trained = sorted({(one.config["shortest"], one.config["longest"]) for one in found})
         tested = sorted({one.config["lengths"][-1] for one in found})
         how = f"lengths {trained[0][0]} to {trained[0][1]}" if len(trained) == 1 else "lengths that differ"
         parts[1] += f"; trained on {how}, tested up to {_span(tested)}"
     return ": ".join(parts) + "."
+
+
+def _grid(content: Content) -> str:
+    """What varies: as a product where every combination is there, else by the number of settings."""
+    axes = content.layout.axes
+    if math.prod(len(axis.values) for axis in axes) == len(content.settings):
+        return " x ".join(axis.counted for axis in axes)
+    return f"{len(content.settings)} settings, which differ in {'; '.join(axis.name for axis in axes)}"
 
 
 SAID: dict[str, str] = {

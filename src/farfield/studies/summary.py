@@ -17,6 +17,7 @@ import numpy as np
 
 from farfield.errors import FarfieldError, unknown
 from farfield.statistics import LEVEL, Estimate, bootstrap, over_seeds, wilson
+from farfield.studies.columns import written
 from farfield.studies.identity import seeds_of, setting_of
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ class Summary:
         """How many seeds finished."""
         return len(self.seeds)
 
+    @property
+    def label(self) -> str:
+        """Encoding and task as a user writes them: ``rope:base=500000 on offset:2``."""
+        parts = written(self.config)
+        return " on ".join(parts[name] for name in ("encoding", "task") if name in parts)
+
     def at(self, length: int, probe: str = "accuracy") -> AtLength:
         """One row; FarfieldError if it was not measured."""
         for row in self.rows:
@@ -169,7 +176,9 @@ class Summary:
             row._asdict() | {name: (found := getattr(row, name)) and found._asdict() for name in ("mean", "given_fit")}
             for row in self.rows
         ]
-        plain = {name: getattr(self, name) for name in ("setting", "config", "wanted", "n", "seeds", "missing")}
+        plain = {
+            name: getattr(self, name) for name in ("setting", "label", "config", "wanted", "n", "seeds", "missing")
+        }
         plain |= {"diverged": self.diverged, "identical": self.identical, "fit": self.fit and self.fit._asdict()}
         return finite(plain | {"rows": rows})
 
@@ -319,7 +328,8 @@ def from_store(store: OpenStore, where: str = "true", probes: Sequence[str] = PR
         f"{measured} WHERE length IS NOT NULL AND probe IN ({names})"
     ).rows:
         values[identity][probe, length] = value
-    cells = store.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY identity").rows
+    order = "encoding, task, model, normalizer, positions, test_positions, identity"
+    cells = store.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY {order}").rows
     return [
         Outcome(json.loads(config), values[identity], diverged, content)
         for identity, config, diverged, content in cells

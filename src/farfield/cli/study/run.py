@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Workers, folder_of, screen
+from farfield.cli.common import Json, folder_of, screen
 from farfield.cli.study.plan import Budget, StudyFile
 
 
@@ -22,7 +22,13 @@ def run(
         str, typer.Option(help="local (threads), processes (one a core, each on its own) or dask (a cluster).")
     ] = "local",
     address: Annotated[str | None, typer.Option(help="Scheduler of the Dask cluster, as in tcp://host:8786.")] = None,
-    workers: Workers = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads or processes, one a core by default; for dask, chunks at once, two a thread of the cluster.",
+            min=1,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train and test every cell of a study that its folder lacks; stop and start at will.
