@@ -23,7 +23,7 @@ import numpy as np
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.models import models
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.studies.engines import cores
 from farfield.studies.programs import (
     Chunk,
@@ -64,10 +64,15 @@ class Program:
 
     @property
     def description(self) -> str:
-        """Encoding, task, model, lengths and path in words."""
+        """Encoding, task, model, lengths and path in words; normalizer and positions where they are not the usual."""
         cell = self.first
         parts = encodings.name_of(cell.encoding), tasks.name_of(cell.task), models.written(cell.model)
-        return f"{' / '.join(parts)}, lengths to {cell.longest}, {cell.path}"
+        unusual = [
+            PARTS[name].written(getattr(cell, name))
+            for name in ("normalizer", "positions")
+            if getattr(cell, name) != getattr(Cell, name)
+        ]
+        return ", ".join([" / ".join(parts), *unusual, f"lengths to {cell.longest}", cell.path])
 
 
 class Measured(NamedTuple):
