@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -14,6 +13,7 @@ import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
+from farfield.jsonable import finite
 from farfield.models import Model
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
@@ -377,14 +377,3 @@ class TrainResult:
 
 def _as_dicts(estimates: dict[int, Estimate] | None) -> dict[int, Any] | None:
     return estimates and {length: estimate._asdict() for length, estimate in estimates.items()}
-
-
-def finite(value: Any) -> Any:
-    """The same structure with NaN and infinity as None, which JSON can hold."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value

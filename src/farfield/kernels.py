@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from farfield.api import finite
 from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.rotary import Rotary, RotaryFamily
 from farfield.errors import FarfieldError
+from farfield.jsonable import finite
 from farfield.models.base import WIDEST
 from farfield.probes.kernel import ROUNDING, first_valley, kernel_by_blocks
 from farfield.probes.kernel_dilution import TargetDilution, rival_sums, target_dilution, target_masses

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from farfield.api import finite
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
+from farfield.jsonable import finite
 from farfield.models.base import MOST_HEADS, WIDEST
 from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
 from farfield.probes.kernel import KernelShape, kernel_shape

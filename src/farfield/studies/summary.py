@@ -170,7 +170,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON-able object; numbers that do not exist are null."""
-        from farfield.api import finite
+        from farfield.jsonable import finite
 
         rows = [
             row._asdict() | {name: (found := getattr(row, name)) and found._asdict() for name in ("mean", "given_fit")}
