@@ -137,7 +137,7 @@ def test_resolving_again_changes_nothing():
         ({"snapshots": (-1,)}, r"snapshots \[-1\] must be numbers of steps from 0 to 4000"),
         ({"snapshots": (5, 5)}, r"snapshots \[5, 5\] must be .* each larger than the one before"),
         ({"snapshots": (4001,)}, r"snapshots \[4001\] must be numbers of steps from 0 to 4000"),
-        ({"snapshots": range(1001)}, r"1001 snapshots are more than 1000"),
+        ({"snapshots": range(1001)}, r"more than 1000 snapshots"),
         ({"learning_rate": 0.0}, r"learning_rate = 0.0 must be a positive number"),
         ({"learning_rate": float("nan")}, r"learning_rate = nan must be"),
         ({"learning_rate": float("inf")}, r"learning_rate = inf must be"),

@@ -270,6 +270,7 @@ def test_errors_elsewhere_can_be_sent_here(reason, kind, text, monkeypatch):
         raise reason
 
     monkeypatch.setattr(running, "run_chunk", fail)
+    monkeypatch.setattr(running, "forget_programs", lambda: None)
     with pytest.raises(kind) as caught:
         running.run_elsewhere([[CELLS[0]]], 4, None)
     arrived = pickle.loads(pickle.dumps(caught.value))
@@ -286,6 +287,20 @@ def test_a_chunk_out_of_memory_goes_on_in_halves_and_is_told_of(reason, made):
     assert (found.failures, sorted(kept), heard.trained) == ((), list(range(8)), pytest.approx(8))
     assert sorted(lanes for _, lanes in tried) == [2, 2, 2, 2, 4, 4]
     assert [text.partition(" with ")[0] for text in heard.said] == ["out of memory"] * 2
+
+
+def test_a_single_model_out_of_memory_runs_once_more_and_then_fails(made):
+    def outcome(seeds, lanes):
+        if lanes > 1 or (0 in seeds and tries.append(1) is None and len(tries) < 2) or 5 in seeds:
+            raise MemoryError("x")
+
+    tries = []
+    found, tried, _, kept = completed(outcome, made)
+    assert sorted(kept) == [0, 1, 2, 3, 4, 6, 7]
+    assert tried.count(([0], 1)) == tried.count(([5], 1)) == 2
+    (failure,) = found.failures
+    # The executor of this test takes one chunk at a time: fewer workers are no mend.
+    assert failure.reason.endswith("make one of them smaller")
 
 
 def test_a_diverged_seed_is_kept_as_such_and_the_others_are_as_without_it(rope_result):

@@ -77,12 +77,14 @@ def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over
     tried = []
 
     monkeypatch.setattr(running, "run_chunk", fail)
-    heard = Heard()
+    monkeypatch.setattr(running, "forget_programs", lambda: forgotten.append(1))
+    heard, forgotten = Heard(), []
     with pytest.raises(FarfieldError, match=r"out of memory with width 64.*make one of them smaller"):
         run([small_cell(seed=seed) for seed in range(9)], Store(tmp_path), progress=heard)
     assert heard.calls == [("start", 9, 0), "finish"]
-    # Each chunk of four was halved down to single models, and it was said.
-    assert sorted(tried) == sorted([(4, 4)] * 2 + [(2, 2)] * 4 + [(1, 1)] * 9 + [(1, 4), (1, 2)])
+    # Each chunk of four was halved down to single models, and it was said. Those ran twice, with all memory given back.
+    assert sorted(tried) == sorted([(4, 4)] * 2 + [(2, 2)] * 4 + [(1, 1)] * 18 + [(1, 4), (1, 2)])
+    assert len(forgotten) == len(tried)
     assert len(heard.said) == 2 * 3 + 2
     assert all(text.startswith("out of memory with width 64") for text in heard.said)
 
@@ -94,6 +96,7 @@ def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypat
         return [dataclasses.replace(rope_result, cell=cell) for cell in cells_of(chunk)]
 
     monkeypatch.setattr(running, "run_chunk", fail_on_the_second_chunk)
+    monkeypatch.setattr(running, "forget_programs", lambda: None)
     cells = [small_cell(seed=seed) for seed in range(LANES + 1)]
     with pytest.raises(FarfieldError, match="out of memory"):
         run(cells, Store(tmp_path), workers=1)

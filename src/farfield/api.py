@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from farfield.arguments import checked_folder, checked_workers
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError, unknown
 from farfield.jsonable import finite
@@ -28,7 +29,6 @@ from farfield.studies.store import Store, versions
 from farfield.tasks import Task
 
 MOST_SEEDS = 100_000
-MOST_WORKERS = 4096
 
 
 def train(
@@ -77,10 +77,8 @@ def train(
     shortest, longest = _pair_of_lengths(lengths)
     if isinstance(test, str | bytes) or not isinstance(test, Iterable):
         raise FarfieldError(f"test = {test!r} must be a list of test lengths, for example [16, 48]")
-    if out is not None and (not isinstance(out, str | Path) or not str(out).strip()):
-        raise FarfieldError(f"out = {out!r} must name a folder")
-    if workers is not None and (not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS):
-        raise FarfieldError(f"workers = {workers!r} must be a whole number from 1 to {MOST_WORKERS}")
+    folder = None if out is None else checked_folder("out", out)
+    checked_workers(workers)
     started = time.perf_counter()
     parts = {
         "encoding": encoding,
@@ -91,8 +89,7 @@ def train(
         "test_positions": test_positions,
     }
     cells = cells_for(parts, chosen, (shortest, longest), tuple(test), settings)
-    store = None if out is None else Store(out)
-    results = run(cells, store, workers=workers, progress=progress)
+    results = run(cells, None if folder is None else Store(folder), workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
 
 

@@ -78,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         said = (
             "stopped; finished models are kept where there is a folder of results: the same command goes on from there"
         )
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # another Ctrl-C ends the process on the spot
         print(f"farfield: {said}", file=sys.stderr)
     _leave(code or 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import operator
 from collections.abc import Iterable
@@ -299,7 +300,7 @@ def checked_number(name: str, value: Any) -> int | float:
 
 def checked_test_lengths(given: Any) -> tuple[int, ...]:
     """Test lengths in ascending order (FarfieldError if they are none)."""
-    lengths = tuple(sorted(_whole("test length", length) for length in given))
+    lengths = tuple(sorted(_whole("test length", length) for length in itertools.islice(given, LONGEST_TEST + 1)))
     if not lengths or lengths[0] < 1:
         raise FarfieldError(f"test lengths {list(lengths)} must be positive whole numbers, at least one")
     if len(set(lengths)) < len(lengths):
@@ -313,9 +314,9 @@ def checked_snapshots(given: Any, steps: int) -> tuple[int, ...]:
     """Snapshots of a training of so many steps (FarfieldError if they are none)."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise FarfieldError(f"snapshots = {given!r} must be a list of steps, for example [0, 200]")
-    snapshots = tuple(_whole("snapshot", step) for step in given)
+    snapshots = tuple(_whole("snapshot", step) for step in itertools.islice(given, MOST_SNAPSHOTS + 1))
     if len(snapshots) > MOST_SNAPSHOTS:
-        raise FarfieldError(f"{len(snapshots)} snapshots are more than {MOST_SNAPSHOTS}: keep fewer")
+        raise FarfieldError(f"more than {MOST_SNAPSHOTS} snapshots: keep fewer")
     if list(snapshots) != sorted({*snapshots}) or not all(0 <= step <= steps for step in snapshots):
         raise FarfieldError(
             f"snapshots {list(snapshots)} must be numbers of steps from 0 to {steps}, each larger than the one before"
@@ -341,4 +342,4 @@ def _real(name: str, value: Any) -> float:
         raise FarfieldError(f"{name} = {value!r} must be a number") from None
     if not 0 <= single < math.inf or (single == 0) != (number == 0):
         raise FarfieldError(f"{name} = {value} must be a number from 0 up, within the range of float32")
-    return number
+    return number + 0.0  # -0.0 is 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any
@@ -44,8 +45,9 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Engine]:
             "--engine dask needs --address of a scheduler, for example tcp://127.0.0.1:8786; start one by "
             "`dask scheduler`"
         )
-    # What it says of lost connections is said here in a line.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # What they say of lost connections is said here in a line.
+    for name in ("distributed", "distributed.client", "distributed.gc", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     client = _client(distributed, address)
     lost = EngineError(
         f"lost the Dask scheduler at {address}; what is finished is kept: once it runs, run the same command again"
@@ -66,6 +68,8 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Engine]:
 
     try:
         _check_workers(client)
+        if not client.nthreads():
+            warnings.warn(f"the cluster at {address} has no workers yet: chunks wait for them", stacklevel=2)
         executor = client.get_executor(pure=False)  # else a chunk that failed would be taken for done when run again
         yield Engine(executor, slots, deaths=(KilledWorker, CancelledError), check=check)
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from farfield.arguments import checked_workers
 from farfield.errors import FarfieldError, unknown
 
 ENGINES = ("local", "processes", "dask")
@@ -69,12 +70,14 @@ def engine(
     Raises:
         FarfieldError: for an unknown engine, or a cluster that cannot be reached.
     """
-    count = workers or cores()
+    count = checked_workers(workers) or cores()
     if executor is not None:
+        if not isinstance(executor, Executor):
+            raise FarfieldError(f"executor = {executor!r} must be an executor of concurrent.futures")
         yield Engine(executor, lambda: 2 * count, shares_memory=isinstance(executor, ThreadPoolExecutor))
         return
     if kind not in ENGINES:
-        raise unknown("engine", kind, ENGINES)
+        raise unknown("engine", str(kind), ENGINES)
     if kind != "dask" and address is not None:
         raise FarfieldError(f"--address {address} names a Dask scheduler: add --engine dask")
     if kind == "dask":

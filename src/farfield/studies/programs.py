@@ -10,6 +10,7 @@ was short, are those of four bit for bit; one at a time they differ in the last 
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -230,6 +231,13 @@ def program_of_tests(cell: Cell, lanes: int | None = None) -> Callable[..., Any]
     """(parameters, knobs, lengths) to the tests of all lanes, compiled at first use."""
     lanes = lanes or cell.model.lanes
     return _once((lanes, program_key(cell)), lambda: _compile_tests(cell, lanes))
+
+
+def forget_programs() -> None:
+    """Give back the memory of all compiled programs; those that are needed again are compiled again."""
+    _compiled.clear()
+    jax.clear_caches()
+    gc.collect()
 
 
 class _Compiled:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 import numpy as np
 
+from farfield.arguments import checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import index
 from farfield.studies.index import Listing
@@ -50,7 +51,7 @@ class OpenStore:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+        self.folder = checked_folder("folder", folder)
         loaded = index.load(self.folder)
         self.listing: Listing = loaded.listing
         self.faults: dict[Path, Fault] = loaded.faults
@@ -178,16 +179,18 @@ class OpenStore:
         """
         from farfield.studies.cells import Cell
         from farfield.studies.identity import DATA_VERSION
-        from farfield.studies.store import Store
+        from farfield.studies.store import DamagedShard, read_result
 
         found = self.rows(f"SELECT identity, config, data_version FROM cells WHERE {where}\nORDER BY identity").rows
-        store = Store.__new__(Store)
-        store.folder = self.folder
+
+        def damaged(path: Path) -> None:
+            warnings.warn(f"{path} is damaged or incomplete: left out", DamagedShard, stacklevel=4)
+
         for identity, config, data_version in found:
             if data_version != DATA_VERSION:
                 warnings.warn(f"{identity} was made under data version {data_version}: left out", stacklevel=2)
                 continue
-            result = store.read(Cell.from_config(json.loads(config)))
+            result = read_result(self.folder, Cell.from_config(json.loads(config)), damaged)
             if result is not None:
                 yield result
 

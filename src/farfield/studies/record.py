@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,14 +41,15 @@ class Wanted(NamedTuple):
 
 
 def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
-    """Write ``study.json``, whole or not at all.
+    """Write ``study.json``, whole or not at all. The first study in a folder owns it; a damaged record is replaced.
 
     Args:
         cells: identities of those that the study asks for.
 
     Raises:
-        FarfieldError: if it cannot be written.
+        FarfieldError: if it cannot be written, or the folder is another study's, before their results mix.
     """
+    path = folder / RECORD
     content = {
         "study": record.study.to_json(),
         "budget": record.budget,
@@ -56,10 +58,32 @@ def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
         "cells": [*cells],
     }
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    _check_owner(path, record.study.name)
     try:
-        write_atomically(folder / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+        try:
+            write_atomically(
+                path, lambda temporary: temporary.write_text(text, encoding="utf-8"), new=not path.exists()
+            )
+        except FileExistsError:  # another run began in this moment
+            _check_owner(path, record.study.name)
+            write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except OSError as reason:
         raise cannot_write(folder, reason) from None
+
+
+def _check_owner(path: Path, name: str) -> None:
+    try:
+        owner = json.loads(path.read_text(encoding="utf-8"))["study"]["name"]
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        owner = None
+    if not isinstance(owner, str):
+        warnings.warn(f"{path} could not be read: it is written anew", stacklevel=4)
+    elif owner != name:
+        raise FarfieldError(
+            f"{path.parent} holds the results of the study {owner!r}, not of {name!r}: choose another folder with --out"
+        )
 
 
 def wanted(folder: Path) -> Wanted | None:

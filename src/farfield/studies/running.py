@@ -14,7 +14,7 @@ from farfield.errors import FarfieldError
 from farfield.studies.cells import Cell
 from farfield.studies.checkpoints import Checkpoints
 from farfield.studies.engines import Engine, EngineError, engine
-from farfield.studies.programs import Chunk, Keeper, chunks, run_chunk
+from farfield.studies.programs import Chunk, Keeper, chunks, forget_programs, run_chunk
 from farfield.studies.progress import Progress, Silent
 from farfield.studies.results import CellResult
 from farfield.studies.shards import versions
@@ -150,6 +150,7 @@ def run_elsewhere(chunk: Chunk, lanes: int, keeper: Keeper | None) -> Made:
         return Made(run_chunk(chunk, lanes=lanes, keeper=keeper), versions())
     except Exception as reason:
         if _out_of_memory(reason):
+            forget_programs()
             raise MemoryError(str(reason)) from None
         raise (FarfieldError if isinstance(reason, FarfieldError) else ChunkError)(_said(reason)) from None
 
@@ -164,10 +165,11 @@ class _Job:
     Attributes:
         trained: training done so far, in cells; counted by the thread that trains, anew when the chunk runs again.
         told: of it, what the progress was told.
+        last_try: whether a single model that was out of memory runs again, with the memory of all else given back.
     """
 
-    def __init__(self, chunk: Chunk, lanes: int, deaths: int = 0, told: float = 0.0) -> None:
-        self.chunk, self.lanes, self.deaths, self.told = chunk, lanes, deaths, told
+    def __init__(self, chunk: Chunk, lanes: int, deaths: int = 0, told: float = 0.0, last_try: bool = False) -> None:
+        self.chunk, self.lanes, self.deaths, self.told, self.last_try = chunk, lanes, deaths, told, last_try
         self.cells = [cell for lane in chunk for cell in lane]
         self.trained = 0.0
 
@@ -176,6 +178,10 @@ class _Job:
         part = _Job(chunk, lanes, deaths)
         part.told = self.told * len(part.cells) / len(self.cells)
         return part
+
+    def once_more(self) -> _Job:
+        """The same job, for the last time."""
+        return _Job(self.chunk, self.lanes, self.deaths, self.told, last_try=True)
 
     def halves(self) -> list[_Job]:
         """The same lanes in jobs of half as many, so of half the memory."""
@@ -287,7 +293,12 @@ class _Work:
             raise
         except Exception as reason:
             if _out_of_memory(reason):
-                return self._smaller(job, "out of memory", reason.with_traceback(None))  # which holds the memory
+                reason = reason.with_traceback(None)  # which holds the memory
+                if self.engine.shares_memory:
+                    forget_programs()
+                if job.lanes == 1 and not job.last_try:
+                    return [job.once_more()]
+                return self._smaller(job, "out of memory", reason)
             if not (self.engine.shares_memory or isinstance(reason, SENT)):
                 said = f"chunks cannot run there: {_said(reason)}; the same farfield must be installed there as here"
                 raise EngineError(said) from None
@@ -316,7 +327,8 @@ class _Work:
             f"{max(first.longest, *first.lengths)}"
         )
         if job.lanes == 1:
-            return self._failed(job, f"{what}: make one of them smaller, or --workers 1", reason)
+            fewer = ", or --workers 1" if self.engine.slots() > 2 else ""  # two a worker
+            return self._failed(job, f"{what}: make one of them smaller{fewer}", reason)
         self.progress.say(f"{what}: going on with {job.lanes // 2} models at a time in place of {job.lanes}")
         return job.halves()
 

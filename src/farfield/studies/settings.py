@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+import numpy as np
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import core_schema
@@ -25,6 +27,8 @@ from farfield.studies.cells import (
 
 PATHS = ("auto", *get_args(Path))
 MOST_SEEDS = 100_000
+# Entries of any other list, longer than all that are of use.
+MOST_ENTRIES = 2**20
 LONGEST_TEXT = 1000
 EXAMPLES = {
     "encoding": "rope:base=500000",
@@ -116,7 +120,9 @@ def _whole_numbers(name: str, read: Callable[[Any], tuple[int, ...]], least: int
     def check(value: Any) -> tuple[int, ...]:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise FarfieldError(f"{name} = {shown(value)} must be a list of whole numbers, for example {example}")
-        numbers = list(value)
+        numbers = list(itertools.islice(value, MOST_ENTRIES + 1))
+        if len(numbers) > MOST_ENTRIES:
+            raise FarfieldError(f"{name}: a list may hold at most {MOST_ENTRIES} numbers")
         for number in numbers:
             if isinstance(number, bool):
                 raise FarfieldError(f"{name} holds {shown(number)}: only whole numbers belong there")
@@ -157,13 +163,15 @@ def _path(value: Any) -> str:
 
 def _seed_list(value: Any) -> tuple[int, ...]:
     """A number of seeds, 0 .. n-1, or which."""
-    if isinstance(value, list | tuple | range):
+    if isinstance(value, list | tuple | range | np.ndarray):
+        if len(value[MOST_SEEDS : MOST_SEEDS + 1]):  # of a range of any size
+            raise FarfieldError(f"seeds: a list may name at most {MOST_SEEDS}")
         named = [_whole_seed(seed) for seed in value]
         if not named or len(set(named)) < len(named):
             raise FarfieldError(f"seeds {shown(named)} must name at least one seed, and none twice")
-        if len(named) > MOST_SEEDS:
-            raise FarfieldError(f"{len(named)} seeds are more than {MOST_SEEDS}")
         return tuple(named)
+    if isinstance(value, np.integer):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_SEEDS:
         raise FarfieldError(
             f"seeds = {shown(value)} must be a number of seeds from 1 to {MOST_SEEDS}, or a list of seeds"

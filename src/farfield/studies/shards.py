@@ -123,18 +123,34 @@ def quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def write_atomically(path: Path, fill: Callable[[Path], Any]) -> State:
-    """Write under a temporary name, flush to disk, rename, flush the folder; returns the state of what was written."""
+def write_atomically(path: Path, fill: Callable[[Path], Any], *, new: bool = False) -> State:
+    """Write under a temporary name, flush to disk, rename, flush the folder; returns the state of what was written.
+
+    Args:
+        new: raise FileExistsError if something has that name already, where the file system can tell.
+    """
     temporary = temporary_name(path)
     try:
         fill(temporary)
         flush(temporary)
         state = state_of(temporary.stat())  # before the renaming, after which another writer may have replaced it
-        temporary.replace(path)
+        if not (new and _link(temporary, path)):
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     flush(path.parent)
     return state
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    """Give a file a second name that nothing has; whether the file system knows how to."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def temporary_name(path: Path) -> Path:

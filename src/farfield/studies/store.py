@@ -13,6 +13,7 @@ import hashlib
 import json
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -33,6 +34,24 @@ INDEXED_TOGETHER = 256
 
 class DamagedShard(UserWarning):
     """A file of the store is left out: it cannot be read whole, or is another cell's."""
+
+
+def read_result(folder: Path, cell: Cell, damaged: Callable[[Path], None]) -> CellResult | None:
+    """A finished cell; None if it is not there, or after telling which of its files is damaged."""
+    path = folder / f"{cell.identity}.parquet"
+    if not path.exists():
+        return None
+    ((_, shard),) = shards.read_shards([path])
+    if not isinstance(shard, Shard):
+        return damaged(path)
+    tensors = folder / shards.tensors_name(cell.identity, shard.tensors_sha256)
+    try:
+        content = tensors.read_bytes()
+        if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
+            return damaged(tensors)
+        return from_arrays(cell, load(content))
+    except (OSError, KeyError, SafetensorError):
+        return damaged(tensors)
 
 
 class Store:
@@ -113,20 +132,7 @@ class Store:
 
     def read(self, cell: Cell) -> CellResult | None:
         """A finished cell, or None if it is not there or its files are damaged (one warning a store names the file)."""
-        path = self._shard(cell)
-        if not path.exists():
-            return None
-        ((_, shard),) = shards.read_shards([path])
-        if not isinstance(shard, Shard):
-            return self._damaged(path)
-        tensors = self._tensors(cell, shard.tensors_sha256)
-        try:
-            content = tensors.read_bytes()
-            if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
-                return self._damaged(tensors)
-            return from_arrays(cell, load(content))
-        except (OSError, KeyError, SafetensorError):
-            return self._damaged(tensors)
+        return read_result(self.folder, cell, self._damaged)
 
     def finished(self) -> frozenset[str]:
         """Identities of the cells that are there, fast for thousands; one warning names each damaged file.

@@ -230,6 +230,8 @@ class Study(Section):
     def _tier(self, budget: str | None) -> Tier:
         if budget is None:
             return Tier()
+        if not isinstance(budget, str):
+            raise FarfieldError(f"budget = {budget!r} must be the name of one, or None")
         if budget not in self.budget:
             if not self.budget:
                 raise FarfieldError(f"the study has no budget {budget!r}: it has none; write one under [budget.NAME]")

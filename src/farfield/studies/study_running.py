@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farfield.arguments import checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import record
 from farfield.studies.engines import engine as open_engine
@@ -83,25 +84,18 @@ def run_study(
         FarfieldError: for a budget that the study lacks, a folder that cannot be written, an engine that is not there.
     """
     cells = study.cells(budget)
-    store = Store(Path("farfield-results") / "-".join(filter(None, (study.name, budget))) if out is None else out)
-    _check_owner(store.folder, study)
-    record.write(store.folder, Record(study, budget, command), [cell.identity for cell in cells])
-    finished = store.finished()
-    stored = {cell for cell in cells if cell.identity in finished}
-
-    def lose(failure: Failure) -> None:
-        store.write_failure(failure.cell, failure.reason)
-
+    if command is not None and not isinstance(command, str):
+        raise FarfieldError(f"command = {command!r} must be the text of a command")
+    default = Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
+    folder = default if out is None else checked_folder("out", out)
     with open_engine(engine, workers=workers, address=address, executor=executor) as on:
+        store = Store(folder)
+        record.write(folder, Record(study, budget, command), [cell.identity for cell in cells])
+        finished = store.finished()
+        stored = {cell for cell in cells if cell.identity in finished}
+
+        def lose(failure: Failure) -> None:
+            store.write_failure(failure.cell, failure.reason)
+
         outcome = complete(cells, stored, store, on, progress, lose=lose)
-    return StudyRun(study, budget, store.folder, outcome)
-
-
-def _check_owner(folder: Path, study: Study) -> None:
-    """Refuse a folder that another study's results lie in, before they mix (FarfieldError)."""
-    before = record.read(folder)
-    if before is not None and before.study.name != study.name:
-        raise FarfieldError(
-            f"{folder} holds the results of the study {before.study.name!r}, not of {study.name!r}: choose another "
-            "folder with --out"
-        )
+    return StudyRun(study, budget, folder, outcome)

@@ -163,6 +163,10 @@ def summarize(
         raise FarfieldError(f"fit = {fit} must be a share of the way from chance to 1, above 0 and at most 1")
     if interval not in ("t", "bootstrap"):
         raise unknown("interval", str(interval), ("t", "bootstrap"))
+    if isinstance(probes, str) or not probes:
+        raise FarfieldError(f"probes = {probes!r} must be a list of names, for example ['accuracy']")
+    if wanted is not None and (isinstance(wanted, str) or not (isinstance(wanted, Collection) or wanted >= 1)):
+        raise FarfieldError(f"wanted = {wanted!r} must be a number of seeds, or a list of them")
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[setting_of(outcome.config)].append(outcome)
