@@ -53,6 +53,11 @@ class Setting:
     peaks: list[tuple[int, int]]
 
     @property
+    def n(self) -> int:
+        """Cells that are there."""
+        return self.summary.n if self.summary else 0
+
+    @property
     def longest(self) -> int:
         """Longest test length, of a setting with a summary."""
         assert self.summary is not None
@@ -105,7 +110,7 @@ class Content:
 
     def sentences(self) -> list[str]:
         """Both, one after another."""
-        return [self.what_ran(), *(f"{one.said}: {one.names}." for one in self.what_became())]
+        return [self.what_ran(), *map(str, self.what_became())]
 
     def to_json(self) -> dict[str, Any]:
         """What it comes to, as a JSON-able object; the statistics are in the files beside a report."""
@@ -114,7 +119,7 @@ class Content:
                 "setting": one.place.label,
                 "outcome": one.outcome,
                 "kept_up_to": one.reach,
-                "finished": one.summary.n if one.summary else 0,
+                "finished": one.n,
                 "wanted": one.wanted,
             }
             for one in self.settings
