@@ -13,7 +13,8 @@ from farfield.errors import FarfieldError
 from farfield.statistics import bootstrap, over_seeds, wilson
 from farfield.studies.query import OpenStore
 from farfield.studies.store import Store
-from farfield.studies.summary import Outcome, from_results, summarize
+from farfield.studies.outcomes import Outcome, from_results
+from farfield.studies.summary import summarize
 from support import small_cell, untrained
 
 LENGTHS = [12, 16, 48]
@@ -119,6 +120,45 @@ def test_a_value_that_is_no_number_is_left_out_by_name():
     assert found.at(48).mean.n == 4
     assert found.at(12).left_out == []
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_tests_of_one_model_are_one_value():
+    """A model tested three times is no three seeds: there is no interval, and nothing is identical."""
+    far = [0.5, 0.6, 0.7]
+    tests = [outcome(1, value, evaluation_seed=seed, content="w") for seed, value in enumerate(far)]
+    (found,) = summarize(tests)
+    row = found.at(48)
+    assert (found.n, found.wanted, found.cells, found.seeds) == (1, 1, 3, ["1"])
+    assert (row.mean.mean, row.mean.low, row.mean.n) == (pytest.approx(0.6), None, 1)
+    assert (found.fit.n, found.identical, found.shared) == (1, [], "")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ([(0, 0), (1, 1), (2, 2)], ""),
+        ([(0, 5), (1, 6)], ""),
+        ([(0, 0), (1, 0)], "all models trained on the batches of data seed 0: the spread is that of weights alone"),
+        ([(4, 0), (4, 1)], "all models began from the weights of seed 4: the spread is that of batches alone"),
+        ([(0, 0), (0, 1), (1, 0), (1, 1)], "4 models of 2 seeds of weights and 2 of batches: those that share one are"),
+    ],
+)
+def test_seeds_that_are_not_drawn_apart_are_told_of(seeds, said):
+    models = [outcome(weights, 0.5, data_seed=batches) for weights, batches in seeds]
+    (found,) = summarize(models)
+    assert found.shared.startswith(said) and bool(found.shared) == bool(said)
+    assert found.n == len(seeds)
+    if said:
+        assert found.seeds == [f"model {weights}, data {batches}" for weights, batches in seeds]
+
+
+def test_seeds_that_keep_the_task_are_named_at_every_length():
+    (found,) = summarize([outcome(seed, far) for seed, far in enumerate(FAR)])
+    # .905 is nine tenths of the way from .05 to 1.
+    assert found.at(48).kept == ["0", "1", "3"]
+    assert found.at(12).kept == ["0", "1", "2", "3", "4"]
+    assert found.at(48).chance == 0.05
+    assert (found.at(48, "sequence_accuracy").kept, found.at(48, "sequence_accuracy").chance) == (None, None)
 
 
 @pytest.mark.parametrize("settings", [{"fit": 0.0}, {"fit": 1.1}, {"fit": float("nan")}, {"interval": "normal"}])

@@ -18,11 +18,12 @@ from farfield.report.study_sentences import Became, Kind, what_became, what_ran
 from farfield.statistics import Estimate, bootstrap, over_seeds
 from farfield.studies import record
 from farfield.studies.columns import describe, written
-from farfield.studies.identity import DATA_VERSION, identity_of, setting_of
+from farfield.studies.identity import DATA_VERSION, identity_of, model_of, seeds_in_words, setting_of
+from farfield.studies.outcomes import FIT, PROBES, Outcome, from_store
 from farfield.studies.query import OpenStore
 from farfield.studies.record import Record
 from farfield.studies.standing import Standing, failure, standing
-from farfield.studies.summary import FIT, PROBES, Interval, Outcome, Summary, from_store, summarize
+from farfield.studies.summary import Interval, Summary, summarize
 
 # Measurements by length that every report draws; a study may name more.
 PANELS = ("accuracy", "selected", "peak_height")
@@ -38,7 +39,8 @@ class Setting:
         place: where it stands, and its name.
         outcome: what became of its task at the longest test; the page states the rule.
         reach: longest test length to which it keeps its task at every tested length; None if at none.
-        wanted: cells asked for.
+        cells: asked for.
+        wanted: seeds asked for: models to train, of which each cell tests one.
         summary: over the seeds that finished; None if none did.
         estimates: of measurements of a cell as a whole, over seeds where they are numbers.
         peaks: offsets where the carrier alone would attend most, with the number of seeds; empty without rotation.
@@ -47,6 +49,7 @@ class Setting:
     place: Place
     outcome: Kind
     reach: int | None
+    cells: int
     wanted: int
     summary: Summary | None
     estimates: dict[str, Estimate]
@@ -93,12 +96,12 @@ class Content:
     @property
     def finished(self) -> int:
         """Cells that are there."""
-        return sum(setting.summary.n for setting in self.settings if setting.summary)
+        return sum(setting.summary.cells for setting in self.settings if setting.summary)
 
     @property
     def wanted(self) -> int:
         """Cells asked for."""
-        return sum(setting.wanted for setting in self.settings)
+        return sum(setting.cells for setting in self.settings)
 
     def what_ran(self) -> str:
         """What was run, in a sentence."""
@@ -121,6 +124,7 @@ class Content:
                 "kept_up_to": one.reach,
                 "finished": one.n,
                 "wanted": one.wanted,
+                "cells": one.cells,
             }
             for one in self.settings
         ]
@@ -139,11 +143,11 @@ class _Wanted(NamedTuple):
 
     Attributes:
         about: of every setting, as a study writes it, by content hash.
-        cells: identities of its cells, or how many there are.
+        cells: identities of its cells, each with the model that it tests.
     """
 
     about: dict[str, dict[str, str]]
-    cells: dict[str, set[str]]
+    cells: dict[str, dict[str, Any]]
 
 
 def gather(folder: Path, interval: Interval = "t") -> Content:
@@ -175,8 +179,8 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     singles = _singles(store)
     settings = []
     for place, (setting, cells) in zip(layout.places, wanted.cells.items(), strict=True):
-        of_cells = [singles[identity] for identity in sorted(cells & outcomes.keys())]
-        settings.append(_setting(place, summaries.get(setting), of_cells, len(cells), interval))
+        found = _of_models({cell: model for cell, model in cells.items() if cell in outcomes}, singles)
+        settings.append(_setting(place, summaries.get(setting), found, cells, interval))
     settings.sort(key=lambda one: (one.place.row, one.place.column))
     measured = {row.probe for found in summaries.values() for row in found.rows}
     if any(sequences_differ(found) for found in summaries.values()):
@@ -200,7 +204,7 @@ def _asked_for(known: Record) -> _Wanted:
         config = _plain(point.cell.config())
         setting = setting_of(config)
         about[setting] = settings_of(describe("", config, {}, written(config)), config)
-        cells[setting] = {point.cell.with_seeds(one).identity for one in seeds}
+        cells[setting] = {point.cell.with_seeds(one).identity: (one.model, one.data) for one in seeds}
     return _Wanted(about, cells)
 
 
@@ -208,16 +212,16 @@ def _found(store: OpenStore, outcomes: dict[str, Outcome], failures: Sequence[Fa
     """What is there, where nothing says what was asked for."""
     query = f"SELECT DISTINCT ON (setting) * EXCLUDE (versions) FROM cells WHERE data_version = {DATA_VERSION}"
     names, rows = store.rows(f"{query} ORDER BY setting, identity")
-    about, cells = {}, defaultdict(set)
+    about, cells = {}, defaultdict(dict)
     for row in rows:
         columns = dict(zip(names, row, strict=True))
         about[columns["setting"]] = settings_of(columns, json.loads(columns["config"]))
     for identity, outcome in outcomes.items():
-        cells[setting_of(outcome.config)].add(identity)
+        cells[setting_of(outcome.config)][identity] = model_of(outcome.config)
     for one in failures:
         if one.about is not None:
             about.setdefault(one.setting, one.about)
-            cells[one.setting].add(one.identity)
+            cells[one.setting][one.identity] = one.model
     return _Wanted(about, {setting: cells[setting] for setting in about})
 
 
@@ -227,10 +231,9 @@ def _failures(folder: Path, state: Standing) -> list[Failure]:
         _, config = failure(folder / f"{identity}.failed.json")
         try:
             about: Any = settings_of(describe(identity, config, {}), config)
-            seed = Outcome(config, {}, False, "").seed
         except (KeyError, TypeError, ValueError):
-            about, seed = None, "?"
-        found.append(Failure(identity, reason, seed, setting_of(config), about))
+            about = None
+        found.append(Failure(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))
     return found
 
 
@@ -239,7 +242,10 @@ def _missing(
 ) -> dict[str, int]:
     """Cells that are neither finished nor failed, by the name of their setting."""
     there = outcomes.keys() | {one.identity for one in failures}
-    left = {place.label: len(cells - there) for place, cells in zip(layout.places, wanted.cells.values(), strict=True)}
+    left = {
+        place.label: len(cells.keys() - there)
+        for place, cells in zip(layout.places, wanted.cells.values(), strict=True)
+    }
     return {label: count for label, count in left.items() if count}
 
 
@@ -266,21 +272,31 @@ def _singles(store: OpenStore) -> dict[str, dict[str, float]]:
     return found
 
 
+def _of_models(models: dict[str, Any], singles: dict[str, dict[str, float]]) -> list[dict[str, float]]:
+    """Measurements of every trained model as a whole: means over the cells that tested it, named with their model."""
+    tests: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for identity, model in models.items():
+        for probe, value in singles[identity].items():
+            tests[model][probe].append(value)
+    return [{probe: float(np.mean(values)) for probe, values in found.items()} for found in tests.values()]
+
+
 def _setting(
-    place: Place, summary: Summary | None, cells: list[dict[str, float]], wanted: int, interval: Interval
+    place: Place, summary: Summary | None, models: list[dict[str, float]], cells: dict[str, Any], interval: Interval
 ) -> Setting:
     def estimate(name: str, found: np.ndarray) -> Estimate:
         # All but the intercept and slope of the fit are shares.
         bounds = None if name in ("dilution_alpha", "dilution_c") else (0.0, 1.0)
         return over_seeds(found, bounds=bounds) if interval == "t" else bootstrap(found)
 
-    values = {name: [cell[name] for cell in cells if name in cell] for name in ESTIMATED}
-    peaks = Counter(int(cell["carrier_peak"]) for cell in cells if "carrier_peak" in cell)
+    values = {name: [model[name] for model in models if name in model] for name in ESTIMATED}
+    peaks = Counter(int(model["carrier_peak"]) for model in models if "carrier_peak" in model)
     return Setting(
         place=place,
         outcome=outcome_of(summary) if summary else "unfinished",
         reach=reach_of(summary) if summary else None,
-        wanted=wanted,
+        cells=len(cells),
+        wanted=len({*cells.values()}),
         summary=summary,
         estimates={name: estimate(name, np.array(found)) for name, found in values.items() if found},
         peaks=sorted(peaks.items(), key=lambda pair: -pair[1]),
@@ -296,7 +312,7 @@ def sequences_differ(summary: Summary) -> bool:
 def keeps(summary: Summary, length: int) -> bool:
     """Whether mean token accuracy at a length has gone nine tenths of the way from chance to 1."""
     row = summary.at(length)
-    if row.mean is None or not row.chance < 1:
+    if row.mean is None or row.chance is None or not row.chance < 1:
         return False
     return (row.mean.mean - row.chance) / (1 - row.chance) >= FIT
 

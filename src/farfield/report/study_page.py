@@ -151,7 +151,7 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
     lengths = sorted({length for config in configs for length in config["lengths"]})
     trained = {(config["shortest"], config["longest"]) for config in configs}
     chances = {
-        tuple((row.length, row.chance) for row in setting.summary.rows if row.probe == "accuracy")
+        tuple((row.length, row.chance) for row in setting.summary.rows if row.chance is not None)
         for setting in settings
         if setting.summary
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farfield.studies.standing import Standing
 
@@ -21,6 +21,7 @@ class Failure(NamedTuple):
         identity: of the cell.
         reason: as recorded.
         seed: in words.
+        model: seeds of the model that it tests.
         setting: content hash of its configuration without seeds.
         about: that configuration as a study writes it; None if the record cannot be read.
     """
@@ -28,6 +29,7 @@ class Failure(NamedTuple):
     identity: str
     reason: str
     seed: str
+    model: tuple[Any, Any]
     setting: str
     about: dict[str, str] | None
 
@@ -96,13 +98,14 @@ def _of_store(failures: Sequence[Failure], state: Standing, unreadable: str | No
 
 
 def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
-    diverged, identical, unfit, count = [], [], [], 0
+    diverged, identical, shared, unfit, count = [], [], [], [], 0
     for setting in settings:
         found, label = setting.summary, setting.place.label
         if found is None:
             continue
         diverged += [f"{label}: seed {seed}" for seed in found.diverged]
         identical += [f"{label}: {_seeds(seeds)}" for seeds in found.identical]
+        shared += [f"{label}: {found.shared}"] if found.shared else []
         if found.fit is not None and len(found.fit.fitted) < found.n:
             out = [seed for seed in found.seeds if seed not in found.fit.fitted]
             count += len(out)
@@ -113,6 +116,8 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
     if identical:
         said = "Some seeds computed the same, bit for bit: they are not different seeds, and intervals are too narrow."
         yield Problem("identical", said, identical)
+    if shared:
+        yield Problem("shared", "Seeds are not drawn apart, which intervals over seeds take them to be.", shared)
     if unfit:
         said = f"{_count(count, 'cell')} did not learn the task within the trained lengths; included in every mean, "
         said += "beside which stands the mean of those that fit."

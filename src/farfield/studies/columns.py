@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from farfield.errors import FarfieldError
-from farfield.studies.identity import data_version_of, seeds_of, setting_of
+from farfield.studies.identity import data_version_of, every_seed, seeds_of, setting_of
 
 TEXT, WHOLE, REAL, TRUTH, WHOLES = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "BIGINT[]"
 
@@ -25,6 +25,8 @@ COLUMNS = {
     "positions": TEXT,
     "test_positions": TEXT,
     "seed": WHOLE,
+    "data_seed": WHOLE,
+    "evaluation_seed": WHOLE,
     "vocabulary": WHOLE,
     "shortest": WHOLE,
     "longest": WHOLE,
@@ -63,7 +65,7 @@ def describe(
         "config": json.dumps(config),
         "versions": json.dumps(versions),
     }
-    return dict.fromkeys(COLUMNS) | settings | about
+    return dict.fromkeys(COLUMNS) | settings | every_seed(config) | about
 
 
 def written(config: Mapping[str, Any]) -> dict[str, str]:

@@ -30,6 +30,25 @@ def seeds_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if _is_seed(name) and value is not None}
 
 
+def every_seed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """All three seeds of a configuration: of weights, of training batches, of tests. The first stands for the others
+    where nothing tells them apart."""
+    told = seeds_of(config)
+    return {name: told.get(name, told.get("seed")) for name in ("seed", "data_seed", "evaluation_seed")}
+
+
+def model_of(config: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Seeds of weights and of training batches: within a setting, cells that share both tested one trained model."""
+    seeds = every_seed(config)
+    return seeds["seed"], seeds["data_seed"]
+
+
+def seeds_in_words(config: Mapping[str, Any]) -> str:
+    """``3``, or ``model 3, data 4, evaluation 3`` where the seeds are told apart, as a study file names them."""
+    model, data, evaluation = every_seed(config).values()
+    return str(model) if model == data == evaluation else f"model {model}, data {data}, evaluation {evaluation}"
+
+
 def setting_of(config: Mapping[str, Any]) -> str:
     """Content hash of a configuration without its seeds: equal for cells that differ in nothing else."""
     return _hash({name: value for name, value in config.items() if not _is_seed(name)})

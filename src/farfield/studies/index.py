@@ -43,7 +43,7 @@ FOLDER = "index"
 RECORD, PAGE, FIGURES = "study.json", "report.html", "report"
 BESIDE = {RECORD, PAGE, FIGURES}
 # Raise it when what an index holds changes; an index of another number is not read.
-FORMAT = 1
+FORMAT = 2
 INDEX = re.compile(r"([0-9]+)-([0-9a-f]{16})\.parquet")
 # A new index is written for at least this many new shards, and this share of all: else it costs more than it saves.
 FEWEST, SHARE = 64, 0.05

@@ -189,7 +189,8 @@ class OpenStore:
             where: which cells, in the columns of ``cells``.
             settings: of :func:`farfield.studies.summary.summarize`.
         """
-        from farfield.studies.summary import PROBES, from_store, summarize
+        from farfield.studies.outcomes import PROBES, from_store
+        from farfield.studies.summary import summarize
 
         return summarize(from_store(self, where, settings.get("probes", PROBES)), **settings)
 

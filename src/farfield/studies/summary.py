@@ -7,11 +7,10 @@ before the mean over those that fit.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,63 +18,12 @@ from farfield.errors import FarfieldError, unknown
 from farfield.statistics import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.studies.columns import written
 from farfield.studies.identity import seeds_of, setting_of
+from farfield.studies.outcomes import FIT, PROBES, Outcome, by_model, names_of, shared_by
 
-if TYPE_CHECKING:
-    from farfield.studies.query import OpenStore
-    from farfield.studies.results import CellResult
-
-# Share of the way from chance to 1 that a seed must go, within the trained lengths, to have learned its task.
-FIT = 0.9
-# Of tokens, and of whole sequences.
-PROBES = ("accuracy", "sequence_accuracy")
 # Probes that are shares, whose intervals end at 0 and 1.
 SHARES = {*PROBES, "selected", "target_attention", "peak_height", "overlap", "chance"}
 
 Interval = Literal["t", "bootstrap"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one cell measured.
-
-    Attributes:
-        config: of the cell.
-        values: by probe and length.
-        diverged: whether training ended in a loss that is not a number.
-        content: hash of its weights and counts: two seeds that share it computed the same.
-    """
-
-    config: Mapping[str, Any]
-    values: Mapping[tuple[str, int], float]
-    diverged: bool
-    content: str
-
-    @property
-    def seed(self) -> str:
-        """Its seeds, as text: 3, or model_seed 3, data_seed 4 where they are apart."""
-        seeds = seeds_of(self.config)
-        return str(seeds["seed"]) if [*seeds] == ["seed"] else ", ".join(f"{name} {seeds[name]}" for name in seeds)
-
-    @property
-    def lengths(self) -> list[int]:
-        """Test lengths."""
-        return list(self.config["lengths"])
-
-    def in_range(self, length: int) -> bool:
-        """Whether training met this length."""
-        return self.config["shortest"] <= length <= self.config["longest"]
-
-    def skill(self) -> float | None:
-        """How far accuracy has come from chance (0) to 1, averaged over tested lengths that training met.
-
-        None where no such length is tested.
-        """
-        reached = [
-            (self.values["accuracy", length] - chance) / (1 - chance)
-            for length in self.lengths
-            if self.in_range(length) and (chance := self.values["chance", length]) < 1
-        ]
-        return float(np.mean(reached)) if reached else None
 
 
 class FitRate(NamedTuple):
@@ -105,34 +53,41 @@ class AtLength(NamedTuple):
     Attributes:
         probe, length: what.
         in_range: whether training met this length.
-        chance: accuracy of the best guess that ignores the sequence; of tokens.
+        chance: token accuracy of the best guess that ignores the sequence; None for all other probes.
         mean: over all seeds that finished, with its interval; None if no value is a number.
         given_fit: over seeds that fit; None if none does or that cannot be told.
         median, least, most: over all seeds that finished.
         left_out: seeds whose value is not a number, which diverged seeds' attention is.
+        kept: seeds that keep the task at this length, :meth:`Outcome.keeps`; None for probes other than accuracy.
     """
 
     probe: str
     length: int
     in_range: bool
-    chance: float
+    chance: float | None
     mean: Estimate | None
     given_fit: Estimate | None
     median: float | None
     least: float | None
     most: float | None
     left_out: list[str]
+    kept: list[str] | None
 
 
 @dataclass(frozen=True)
 class Summary:
     """Statistics of cells that differ in their seeds alone.
 
+    What counts as a seed is a trained model: where a study tells seeds apart, weights of one seed trained on batches
+    of another. Cells that test one model with several evaluation seeds are one value, their mean.
+
     Attributes:
         setting: content hash of the configuration without seeds.
         config: that configuration.
         wanted: how many seeds were asked for.
         seeds: those that finished.
+        cells: how many cells they are made of.
+        shared: what the seeds have in common, in words, where they are no independent draws; else empty.
         missing: seeds asked for by name that have not finished.
         diverged: seeds whose training ended in a loss that is not a number; they count in every mean.
         identical: groups of seeds whose weights and counts agree bit for bit, which different seeds never do.
@@ -144,6 +99,8 @@ class Summary:
     config: dict[str, Any]
     wanted: int
     seeds: list[str]
+    cells: int
+    shared: str
     missing: list[str]
     diverged: list[str]
     identical: list[list[str]]
@@ -176,9 +133,8 @@ class Summary:
             row._asdict() | {name: (found := getattr(row, name)) and found._asdict() for name in ("mean", "given_fit")}
             for row in self.rows
         ]
-        plain = {
-            name: getattr(self, name) for name in ("setting", "label", "config", "wanted", "n", "seeds", "missing")
-        }
+        names = ("setting", "label", "config", "wanted", "n", "seeds", "cells", "shared", "missing")
+        plain = {name: getattr(self, name) for name in names}
         plain |= {"diverged": self.diverged, "identical": self.identical, "fit": self.fit and self.fit._asdict()}
         return finite(plain | {"rows": rows})
 
@@ -215,37 +171,36 @@ def summarize(
 
 def _summarize(
     setting: str,
-    group: list[Outcome],
+    outcomes: list[Outcome],
     wanted: int | Collection[int] | None,
     fit: float,
     interval: Interval,
     probes: Sequence[str],
 ) -> Summary:
-    group = sorted(group, key=lambda outcome: (*seeds_of(outcome.config).values(),))
-    seeds = [outcome.seed for outcome in group]
+    models = by_model(outcomes)
+    seeds = dict(zip(names_of(models), models, strict=True))
     asked = [] if wanted is None or isinstance(wanted, int) else [str(seed) for seed in wanted]
     number = len(asked) if asked else len(seeds) if wanted is None else int(wanted)  # pyright: ignore[reportArgumentType]
-    skills = [outcome.skill() for outcome in group]
-    fitted = [
-        skill is not None and not outcome.diverged and skill >= fit
-        for skill, outcome in zip(skills, group, strict=True)
-    ]
-    known = any(skill is not None for skill in skills)
-    estimate = _estimator(interval)
+    skills = {name: model.skill() for name, model in seeds.items()}
+    known = any(skill is not None for skill in skills.values())
+    fitted = [name for name, skill in skills.items() if skill is not None and skill >= fit and not seeds[name].diverged]
+    config, estimate = models[0].config, _estimator(interval)
     return Summary(
         setting=setting,
-        config={name: value for name, value in group[0].config.items() if name not in seeds_of(group[0].config)},
+        config={name: value for name, value in config.items() if name not in seeds_of(config)},
         wanted=number,
-        seeds=seeds,
+        seeds=[*seeds],
+        cells=len(outcomes),
+        shared=shared_by(models),
         missing=[seed for seed in asked if seed not in seeds],
-        diverged=[outcome.seed for outcome in group if outcome.diverged],
-        identical=_identical(group),
-        fit=_fit_rate(seeds, fitted, fit) if known else None,
+        diverged=[name for name, model in seeds.items() if model.diverged],
+        identical=_identical(seeds),
+        fit=_fit_rate(len(seeds), fitted, fit) if known else None,
         rows=[
-            _row(probe, length, group, fitted if known else [False] * len(group), estimate)
+            _row(probe, length, seeds, fitted, estimate)
             for probe in probes
-            for length in group[0].lengths
-            if any((probe, length) in outcome.values for outcome in group)
+            for length in models[0].lengths
+            if any((probe, length) in model.values for model in models)
         ],
     )
 
@@ -257,80 +212,44 @@ def _estimator(interval: Interval) -> Callable[[str, np.ndarray], Estimate]:
     return by_t if interval == "t" else lambda probe, values: bootstrap(values)
 
 
-def _fit_rate(seeds: list[str], fitted: list[bool], share: float) -> FitRate:
-    count, n = sum(fitted), len(seeds)
+def _fit_rate(n: int, fitted: list[str], share: float) -> FitRate:
+    count = len(fitted)
     rule = (
         f"token accuracy, averaged over tested lengths within the trained ones, at least {share:g} of the way from "
         "chance to 1"
     )
-    names = [seed for seed, fits in zip(seeds, fitted, strict=True) if fits]
-    return FitRate(count / n, *wilson(count, n), names, n, f"Wilson {LEVEL:.0%} over {n} seeds", rule)
+    return FitRate(count / n, *wilson(count, n), fitted, n, f"Wilson {LEVEL:.0%} over {n} seeds", rule)
 
 
 def _row(
-    probe: str, length: int, group: list[Outcome], fitted: list[bool], estimate: Callable[[str, np.ndarray], Estimate]
+    probe: str,
+    length: int,
+    seeds: Mapping[str, Outcome],
+    fitted: list[str],
+    estimate: Callable[[str, np.ndarray], Estimate],
 ) -> AtLength:
-    values = np.array([outcome.values.get((probe, length), np.nan) for outcome in group], float)
+    models = seeds.values()
+    values = np.array([model.values.get((probe, length), np.nan) for model in models], float)
     sound = np.isfinite(values)
-    kept, given_fit = values[sound], values[sound & np.array(fitted)]
+    kept, given_fit = values[sound], values[sound & np.array([name in fitted for name in seeds])]
+    first, of_tokens = next(iter(models)), probe == "accuracy"
     return AtLength(
         probe=probe,
         length=length,
-        in_range=group[0].in_range(length),
-        chance=group[0].values.get(("chance", length), float("nan")),
+        in_range=first.in_range(length),
+        chance=first.values["chance", length] if of_tokens else None,
         mean=estimate(probe, kept) if kept.size else None,
         given_fit=estimate(probe, given_fit) if given_fit.size else None,
         median=float(np.median(kept)) if kept.size else None,
         least=float(kept.min()) if kept.size else None,
         most=float(kept.max()) if kept.size else None,
-        left_out=[outcome.seed for outcome, is_sound in zip(group, sound, strict=True) if not is_sound],
+        left_out=[name for name, is_sound in zip(seeds, sound, strict=True) if not is_sound],
+        kept=[name for name, model in seeds.items() if model.keeps(length)] if of_tokens else None,
     )
 
 
-def _identical(group: list[Outcome]) -> list[list[str]]:
+def _identical(seeds: Mapping[str, Outcome]) -> list[list[str]]:
     same: dict[str, list[str]] = defaultdict(list)
-    for outcome in group:
-        same[outcome.content].append(outcome.seed)
-    return [seeds for seeds in same.values() if len(seeds) > 1]
-
-
-def from_results(results: Iterable[CellResult]) -> list[Outcome]:
-    """Outcomes of results in memory."""
-    from farfield.studies.results import content_of
-
-    return [
-        Outcome(
-            config=json.loads(json.dumps(result.cell.config())),
-            values={
-                (found.probe, found.length): found.value for found in result.measurements() if found.length is not None
-            },
-            diverged=result.diverged,
-            content=content_of(result),
-        )
-        for result in results
-    ]
-
-
-def from_store(store: OpenStore, where: str = "true", probes: Sequence[str] = PROBES) -> list[Outcome]:
-    """Outcomes of a store's cells, of the current data version.
-
-    Args:
-        where: which cells, in the columns of ``cells``.
-        probes: those to read, beside what fitting is told by.
-    """
-    from farfield.studies.identity import DATA_VERSION
-
-    chosen = f"(SELECT * FROM cells WHERE data_version = {DATA_VERSION} AND (\n{where}\n))"
-    names = ", ".join("'" + probe.replace("'", "''") + "'" for probe in {*probes, *PROBES, "chance"})
-    values: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
-    measured = f"SELECT identity, probe, length, value FROM measurements SEMI JOIN {chosen} USING (identity)"
-    for identity, probe, length, value in store.rows(
-        f"{measured} WHERE length IS NOT NULL AND probe IN ({names})"
-    ).rows:
-        values[identity][probe, length] = value
-    order = "encoding, task, model, normalizer, positions, test_positions, identity"
-    cells = store.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY {order}").rows
-    return [
-        Outcome(json.loads(config), values[identity], diverged, content)
-        for identity, config, diverged, content in cells
-    ]
+    for name, model in seeds.items():
+        same[model.content].append(name)
+    return [names for names in same.values() if len(names) > 1]

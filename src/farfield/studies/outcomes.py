@@ -1,0 +1,157 @@
+"""What cells measured, read from results or from a store, and what each trained model did over its tests."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from farfield.studies.identity import every_seed, model_of
+
+if TYPE_CHECKING:
+    from farfield.studies.query import OpenStore
+    from farfield.studies.results import CellResult
+
+# Share of the way from chance to 1 that must be gone, by a seed or a mean, for the task to count as done.
+FIT = 0.9
+# Of tokens, and of whole sequences.
+PROBES = ("accuracy", "sequence_accuracy")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one cell measured, or one trained model over the cells that tested it.
+
+    Attributes:
+        config: of the cell.
+        values: by probe and length.
+        diverged: whether training ended in a loss that is not a number.
+        content: hash of its weights and counts: two seeds that share it computed the same.
+        cells: how many it is made of.
+    """
+
+    config: Mapping[str, Any]
+    values: Mapping[tuple[str, int], float]
+    diverged: bool
+    content: str
+    cells: int = 1
+
+    @property
+    def lengths(self) -> list[int]:
+        """Test lengths."""
+        return list(self.config["lengths"])
+
+    def in_range(self, length: int) -> bool:
+        """Whether training met this length."""
+        return self.config["shortest"] <= length <= self.config["longest"]
+
+    def progress(self, length: int) -> float | None:
+        """How far token accuracy at a length has come from chance (0) to 1; None where chance is 1."""
+        chance = self.values["chance", length]
+        return (self.values["accuracy", length] - chance) / (1 - chance) if chance < 1 else None
+
+    def keeps(self, length: int) -> bool:
+        """Whether :meth:`progress` at a length is at least :data:`FIT`."""
+        progress = self.progress(length)
+        return progress is not None and progress >= FIT
+
+    def skill(self) -> float | None:
+        """:meth:`progress` averaged over tested lengths that training met; None where there is none."""
+        found = [self.progress(length) for length in self.lengths if self.in_range(length)]
+        reached = [progress for progress in found if progress is not None]
+        return float(np.mean(reached)) if reached else None
+
+
+def by_model(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """One outcome a trained model, in order of seeds: cells that tested one model are its mean."""
+    groups: dict[tuple[Any, Any], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[model_of(outcome.config)].append(outcome)
+    return [_mean(sorted(groups[model], key=_evaluation)) for model in sorted(groups)]
+
+
+def _mean(tests: list[Outcome]) -> Outcome:
+    if len(tests) == 1:
+        return tests[0]
+    places = dict.fromkeys(place for test in tests for place in test.values)
+    return Outcome(
+        config=tests[0].config,
+        values={place: float(np.mean([test.values.get(place, np.nan) for test in tests])) for place in places},
+        diverged=any(test.diverged for test in tests),
+        content=" ".join(test.content for test in tests),
+        cells=len(tests),
+    )
+
+
+def _evaluation(outcome: Outcome) -> Any:
+    return every_seed(outcome.config)["evaluation_seed"]
+
+
+def names_of(models: Sequence[Outcome]) -> list[str]:
+    """The models' seeds: ``3``, or ``model 3, data 4`` for all if any trained on batches of another seed."""
+    seeds = [model_of(model.config) for model in models]
+    if all(weights == batches for weights, batches in seeds):
+        return [str(weights) for weights, _ in seeds]
+    return [f"model {weights}, data {batches}" for weights, batches in seeds]
+
+
+def shared_by(models: Sequence[Outcome]) -> str:
+    """What the models have in common so that they are not independent draws, in words; empty if nothing."""
+    weights, batches = ({*seeds} for seeds in zip(*(model_of(model.config) for model in models), strict=True))
+    count = len(models)
+    if count == 1 or len(weights) == len(batches) == count:
+        return ""
+    if len(batches) == 1 and len(weights) == count:
+        return f"all models trained on the batches of data seed {batches.pop()}: the spread is that of weights alone"
+    if len(weights) == 1 and len(batches) == count:
+        return f"all models began from the weights of seed {weights.pop()}: the spread is that of batches alone"
+    return (
+        f"{count} models of {len(weights)} seeds of weights and {len(batches)} of batches: those that share one are "
+        "not independent, and intervals are too narrow"
+    )
+
+
+def from_results(results: Iterable[CellResult]) -> list[Outcome]:
+    """Outcomes of results in memory."""
+    from farfield.studies.results import content_of
+
+    return [
+        Outcome(
+            config=json.loads(json.dumps(result.cell.config())),
+            values={
+                (found.probe, found.length): found.value for found in result.measurements() if found.length is not None
+            },
+            diverged=result.diverged,
+            content=content_of(result),
+        )
+        for result in results
+    ]
+
+
+def from_store(store: OpenStore, where: str = "true", probes: Sequence[str] = PROBES) -> list[Outcome]:
+    """Outcomes of a store's cells, of the current data version.
+
+    Args:
+        where: which cells, in the columns of ``cells``.
+        probes: those to read, beside what fitting is told by.
+    """
+    from farfield.studies.identity import DATA_VERSION
+
+    chosen = f"(SELECT * FROM cells WHERE data_version = {DATA_VERSION} AND (\n{where}\n))"
+    names = ", ".join("'" + probe.replace("'", "''") + "'" for probe in {*probes, *PROBES, "chance"})
+    values: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    measured = f"SELECT identity, probe, length, value FROM measurements SEMI JOIN {chosen} USING (identity)"
+    for identity, probe, length, value in store.rows(
+        f"{measured} WHERE length IS NOT NULL AND probe IN ({names})"
+    ).rows:
+        values[identity][probe, length] = value
+    order = "encoding, task, model, normalizer, positions, test_positions, identity"
+    cells = store.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY {order}").rows
+    return [
+        Outcome(json.loads(config), values[identity], diverged, content)
+        for identity, config, diverged, content in cells
+    ]
