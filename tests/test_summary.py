@@ -11,9 +11,9 @@ import pytest
 
 from farfield.errors import FarfieldError
 from farfield.statistics import bootstrap, over_seeds, wilson
+from farfield.studies.outcomes import Outcome, from_results
 from farfield.studies.query import OpenStore
 from farfield.studies.store import Store
-from farfield.studies.outcomes import Outcome, from_results
 from farfield.studies.summary import summarize
 from support import small_cell, untrained
 

@@ -22,7 +22,8 @@ class Square(NamedTuple):
     """Settings of one row and column.
 
     Attributes:
-        outcome: what became of the task at their longest test, in a word.
+        outcome: what became of the task at their longest test, in a word; where some seeds keep it and others do not,
+            with their number.
         longest: that length, the greatest of them; None if no cell is finished.
         last: mean token accuracy there, each setting at its own longest test.
         values: means by measurement and length.
@@ -59,8 +60,10 @@ def _square(group: list[Setting]) -> Square:
         for probe, by_length in values.items()
     }
     last = [mean.mean for one in group if one.summary and (mean := one.summary.at(one.longest).mean)]
+    keeping, seeds = sum(one.keeping for one in group), sum(one.n for one in group)
+    some = f" · {keeping} of {seeds}" if 0 < keeping < seeds else ""
     return Square(
-        outcome=outcomes.pop() if len(outcomes) == 1 else "mixed",
+        outcome=(outcomes.pop() if len(outcomes) == 1 else "mixed") + some,
         longest=max((one.longest for one in group if one.summary), default=None),
         last=float(np.mean(last)) if last else None,
         values=means,
@@ -90,6 +93,8 @@ def heading(content: Content) -> str:
 def over_what(content: Content) -> str:
     """How many seeds the numbers of the atlas are means of."""
     seeds = sorted({setting.n for setting in content.settings if setting.summary})
+    if not seeds:
+        return "no seed"
     return counted(1, "seed") if seeds == [1] else f"mean of {span(seeds)} seeds"
 
 

@@ -57,8 +57,13 @@ class Setting:
 
     @property
     def n(self) -> int:
-        """Cells that are there."""
+        """Seeds that are there."""
         return self.summary.n if self.summary else 0
+
+    @property
+    def keeping(self) -> int:
+        """Seeds that keep the task at the longest test, each by its own accuracy; the outcome goes by their mean."""
+        return len(self.summary.at(self.longest).kept or ()) if self.summary else 0
 
     @property
     def longest(self) -> int:
@@ -122,6 +127,7 @@ class Content:
                 "setting": one.place.label,
                 "outcome": one.outcome,
                 "kept_up_to": one.reach,
+                "seeds_that_keep": one.keeping,
                 "finished": one.n,
                 "wanted": one.wanted,
                 "cells": one.cells,

@@ -23,8 +23,9 @@ from farfield.report.study_atlas import heading, squares_of
 from farfield.report.study_content import ESTIMATED, Content, Setting
 from farfield.report.study_page import curves_of, frame_of, note_of, series_of
 from farfield.report.study_titles import kind_of, meaning_of, title_of
-from farfield.statistics import Estimate
+from farfield.statistics import Estimate, wilson
 from farfield.studies.shards import write_atomically
+from farfield.studies.summary import AtLength
 
 FORMATS = (".svg", ".png")
 # The intercept of the dilution fit is no alpha of a prediction, though its measurement is called so.
@@ -169,6 +170,7 @@ def _atlas_rows(content: Content) -> Iterator[dict[str, Any]]:
             "length": setting.longest if found else None,
             "accuracy": row.mean.mean if row and row.mean else None,
             "kept_up_to": setting.reach,
+            "seeds_that_keep": setting.keeping,
             "finished": setting.n,
             "wanted": setting.wanted,
         }
@@ -197,11 +199,18 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
                 "max": row.most,
                 "n": row.mean.n if row.mean else 0,
                 "wanted": setting.wanted,
+                **_share_that_keeps(row, setting.n),
                 "fit": len(found.fit.fitted) if found.fit else None,
                 "diverged": len(found.diverged),
                 "chance": row.chance,
                 "interval": kind_of(row.mean) if row.mean else None,
             }
+
+
+def _share_that_keeps(row: AtLength, seeds: int) -> dict[str, float | None]:
+    """Seeds that keep the task at a length, and Wilson's interval of their share; none but for token accuracy."""
+    low, high = (None, None) if row.kept is None else wilson(len(row.kept), seeds)
+    return {"keep": None if row.kept is None else len(row.kept), "keep_low": low, "keep_high": high}
 
 
 def _mechanism_rows(content: Content) -> Iterator[dict[str, Any]]:

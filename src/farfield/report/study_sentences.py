@@ -102,8 +102,22 @@ def _named(content: Content, outcome: str) -> list[str]:
 
 def _notes(content: Content, settings: list[Setting]) -> str:
     """What is to be said of settings beside their name, in brackets."""
-    notes = [note for note in (_kept_to(content, settings), _unfinished(settings)) if note]
-    return f" ({'; '.join(notes)})" if notes else ""
+    kept, by = _kept_to(content, settings), _kept_by(settings)
+    first = f"kept {by}" if by and not kept and settings[0].outcome != "keeps" else "; ".join(filter(None, [kept, by]))
+    notes = "; ".join(filter(None, [first, _unfinished(settings)]))
+    return f" ({notes})" if notes else ""
+
+
+def _kept_by(settings: list[Setting]) -> str:
+    """How many seeds keep the task at the longest test, where some but not all of a setting do."""
+    there = [one for one in settings if one.summary and one.outcome != "not tested"]
+    if not any(0 < one.keeping < one.n for one in there):
+        return ""
+    keeping, seeds, longest = ({one.keeping for one in there}, {one.n for one in there}, {one.longest for one in there})
+    by = f"by {span(sorted(keeping))} of {span(sorted(seeds))} seeds"
+    if settings[0].outcome == "keeps":
+        return by
+    return f"to {longest.pop() if len(longest) == 1 else 'the longest test'} {by}"
 
 
 def _kept_to(content: Content, settings: list[Setting]) -> str:
@@ -124,4 +138,4 @@ def _kept_to(content: Content, settings: list[Setting]) -> str:
 def _unfinished(settings: list[Setting]) -> str:
     """How many seeds the settings have, where some are not finished."""
     finished, wanted = (sum(numbers) for numbers in zip(*((one.n, one.wanted) for one in settings), strict=True))
-    return "" if finished == wanted else f"{finished} of {counted(wanted, 'seed')}"
+    return "" if finished == wanted else f"{finished} of {counted(wanted, 'seed')} finished"

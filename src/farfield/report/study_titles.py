@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farfield.statistics import Estimate
+from farfield.statistics import Estimate, wilson
 
 NONE = "\N{EN DASH}"
 
@@ -41,8 +41,19 @@ def interval_of(found: Estimate | None) -> str:
     """A mean with its interval, if it has one."""
     if found is None:
         return NONE
-    ends = "" if found.low is None else f" [{three(found.low)}, {three(found.high)}]"
+    ends = "" if found.low is None or found.high is None else f" {_ends(found.low, found.high)}"
     return three(found.mean) + ends
+
+
+def share_of(count: int, total: int) -> str:
+    """How many of all, with Wilson's interval of their share."""
+    low, high = wilson(count, total)
+    return f"{count} of {total} {_ends(low, high)}"
+
+
+def _ends(low: float, high: float) -> str:
+    # Not to be broken over lines.
+    return f"[{three(low)},\N{NO-BREAK SPACE}{three(high)}]"
 
 
 def kind_of(found: Estimate) -> str:
