@@ -121,6 +121,18 @@ def test_the_atlas_shows_another_measurement_and_length(visit: Any):
     assert square.locator("span").inner_text() == "dilution"
 
 
+def test_it_can_be_printed(visit: Any):
+    page = visit(718)  # a page of A4 without its margins
+    page.emulate_media(media="print")
+    wide = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.evaluate(wide) == 0
+    assert page.locator(".choose").is_hidden() and page.locator("#caption").is_visible()
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    assert page.evaluate(style.format(".sq", "printColorAdjust")) == "exact"
+    for one in (".panels figure", "#statistics tr"):
+        assert page.evaluate(style.format(one, "breakInside")) == "avoid"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_either_scheme(visit: Any, scheme: str):
     page = visit(390, scheme)

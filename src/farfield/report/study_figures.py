@@ -79,7 +79,7 @@ def atlas_figure(content: Content) -> Figure:
         axes.set_yticks(range(shape[0]), _plain(layout.rows.values))
         axes.set(xlabel=layout.columns.name, ylabel=layout.rows.name)
         # The figure's, not the axes': it is wider than few columns.
-        figure.suptitle(textwrap.fill(heading(content), 20 + 9 * shape[1]), fontsize=10)
+        figure.suptitle(heading(content).replace(", ", ",\n"), fontsize=10)
         figure.colorbar(image, ax=axes, shrink=0.8)
         return figure
 

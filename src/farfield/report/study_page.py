@@ -16,7 +16,7 @@ from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
 from farfield.report.study_again import python_of
 from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
 from farfield.report.study_content import Content, Setting
-from farfield.report.study_titles import interval_of, kind_of, meaning_of, share_of, three, title_of
+from farfield.report.study_titles import interval_of, kind_of, meaning_of, of, share_of, three, title_of
 from farfield.studies.shards import write_atomically
 from farfield.studies.summary import FIT, PROBES, SHARES
 
@@ -91,7 +91,7 @@ def render(content: Content, command: str, files: str) -> str:
         loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"three": three, "interval": interval_of, "share": share_of}
+    environment.filters |= {"three": three, "interval": interval_of, "share": share_of, "of": of}
     squares = squares_of(content)
     shown = [setting for setting in content.settings if setting.summary]
     atlas = atlas_of(content, squares)

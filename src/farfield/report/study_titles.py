@@ -48,7 +48,12 @@ def interval_of(found: Estimate | None) -> str:
 def share_of(count: int, total: int) -> str:
     """How many of all, with Wilson's interval of their share."""
     low, high = wilson(count, total)
-    return f"{count} of {total} {_ends(low, high)}"
+    return f"{of(count, total)} {_ends(low, high)}"
+
+
+def of(count: int, total: int) -> str:
+    """How many of all, not to be broken over lines."""
+    return f"{count} of {total}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _ends(low: float, high: float) -> str:
