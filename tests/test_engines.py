@@ -423,7 +423,7 @@ def test_plain_lines_tell_cells_rate_and_time_left(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [
         "farfield: training 210 models, 10 of them finished before",
         "farfield: 10 of 210 done, 25% of the training, after 20 s, 2.5 models/s, about 60 s left",
-        "farfield: 210 of 210 done after 3 min, 1 models/s",
+        "farfield: 210 of 210 done after 3 min 20 s, 1 models/s",
     ]
     assert [lines.rate(1, 30), lines.rate(1, 7200), lines.rate(0, 5), lines.duration(10000)] == [
         "2 models/min", "0.5 models/h", "", "2.8 h",

@@ -21,13 +21,13 @@ from scipy.io import netcdf_file
 import farfield as ff
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.studies import index, shards
+from farfield.studies import index, record, shards
 from farfield.studies.cells import Cell
 from farfield.studies.exporting import export
 from farfield.studies.identity import DATA_VERSION, identity_of
 from farfield.studies.query import OpenStore
 from farfield.studies.standing import standing
-from farfield.studies.store import Store
+from farfield.studies.store import DamagedShard, Store
 from farfield.studies.verifying import verify
 from support import SPECS, name_of, small_cell, untrained
 
@@ -150,7 +150,8 @@ def test_a_store_may_be_empty_but_must_be_there(tmp_path):
         ("DROP VIEW cells", "one query that reads"),
         ("SELECT 1; SELECT 2", "one query that reads"),
         ("", "one query that reads"),
-        ("SELECT encodng FROM cells", "The columns are identity, setting"),
+        ("SELECT encodng FROM cells", "cells has identity, setting, .*; measurements has probe, length, value as well"),
+        ("SELECT accuracy FROM cells", "It is a probe: SELECT value FROM measurements WHERE probe = 'accuracy'"),
         ("SELECT * FROM results", "The tables are measurements and cells"),
         ("SELEC 1", "syntax error"),
         ("WITH gone AS (DELETE FROM numbers RETURNING *) SELECT * FROM gone", "cannot run"),
@@ -374,6 +375,46 @@ def test_one_row_is_said_to_be_one(folder, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "1 row"
 
 
+def test_rows_of_many_columns_stand_one_below_another(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["study", "sql", str(folder), "SELECT * FROM cells LIMIT 2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith(("row", "identity"))] == ["row", "identity"] * 2
+    assert max(map(len, lines)) <= 150
+
+
+def test_seeds_are_in_columns_of_their_own_also_where_nothing_tells_them_apart(tmp_path):
+    put(tmp_path, small_cell(seed=3))
+    put(tmp_path, small_cell(seed=3, data_seed=5))
+    seeds = OpenStore(tmp_path).rows("SELECT seed, data_seed, evaluation_seed FROM cells ORDER BY data_seed").rows
+    assert seeds == [(3, 3, 3), (3, 5, 3)]
+
+
+def test_a_folder_of_other_files_is_no_store_to_verify(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FarfieldError, match="holds no cells: name a folder that a study"):
+        verify(tmp_path)
+
+
+def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere(tmp_path):
+    cells = [small_cell(seed=seed) for seed in range(4)]
+    for cell in [*cells[:3], small_cell("alibi")]:
+        put(tmp_path, cell)
+    (tmp_path / f"{'0' * 16}.parquet").write_bytes((tmp_path / f"{cells[0].identity}.parquet").read_bytes())
+    next(tmp_path.glob(f"{cells[1].identity}-*")).write_bytes(b"")
+    study = ff.Study(name="carry", question="Who?", seeds=1, common={"encoding": "rope", "task": "offset:1"})
+    record.write(tmp_path, record.Record(study, "quick"), [cell.identity for cell in cells])
+    found = standing(tmp_path)
+    assert found.asked == ("carry", "quick", 4, 2, 1)
+    assert [*found.foreign] == [f"{'0' * 16}.parquet"]
+    assert [name[:16] for name in found.damaged] == [cells[1].identity]
+    with pytest.warns(DamagedShard) as caught:
+        Store(tmp_path).finished()
+    assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
+    (tmp_path / "study.json").write_text("{}")
+    assert standing(tmp_path).asked is None
+
+
 def rewritten(path: Path, query: str) -> None:
     """Replace a shard by what a query makes of it."""
     with duckdb.connect() as connection:
@@ -438,6 +479,9 @@ def test_exports_hold_every_number(folder, tmp_path):
         assert file.dimensions["cell"] == 6
         identities, probes = (text(file.variables[name]) for name in ("identity", "probe"))
         assert set(text(file.variables["encoding"])) == {"rope:base=500000", "learned"}
+        assert file.variables["encoding"]._Encoding == b"utf-8"
+        assert {"identity", "encoding", "seed"} <= {*file.variables["value"].coordinates.decode().split()}
+        assert [file.variables[name].data.dtype.kind for name in ("seed", "diverged", "learning_rate")] == [*"iif"]
         single = text(file.variables["probe_of_cell"])
         lengths = file.variables["length"][:].tolist()
         for (identity, probe, length), value in wanted.items():

@@ -32,9 +32,11 @@ def rate(models: float, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, to two figures."""
+    """Seconds, minutes or hours."""
     if seconds < 120:
         return f"{seconds:.0f} s"
+    if (whole := round(seconds)) < 600:
+        return f"{whole // 60} min {whole % 60:02} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 

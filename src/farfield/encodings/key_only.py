@@ -11,13 +11,12 @@ from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
-from farfield.encodings.parts import LARGEST, normal, require_real
+from farfield.encodings.parts import LARGEST, normal, require_positions, require_real
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
 # As many as the longest run needs, plus one.
 UNSET = 0
-MOST_ROWS = 2**20
 
 
 @encodings.register("key-only")
@@ -45,16 +44,7 @@ class KeyOnly(Encoding):
         return self if self.rows else replace(self, rows=longest + 1)
 
     def check(self, width: int, longest: int) -> None:
-        if not 0 <= self.rows <= MOST_ROWS or longest >= MOST_ROWS:
-            raise FarfieldError(
-                f"a bias for each of {self.rows or longest + 1} key positions: rows must be from 1 to {MOST_ROWS}, "
-                "or 0 for as many as the lengths need"
-            )
-        if self.rows and longest > self.rows:
-            raise FarfieldError(
-                f"length {longest} does not fit the {self.rows} biases of key-only: use key-only:rows={longest} or "
-                "larger, shorter lengths, or a relative encoding such as rope"
-            )
+        require_positions("key-only", "table of key biases", self.rows, longest)
         require_real("key-only:deviation", self.deviation, 0, LARGEST, open_ends=False)
 
     def initialize_head(self, key: Key, width: int) -> PyTree:

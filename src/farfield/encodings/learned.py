@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Real
 
 from farfield._types import Key, PyTree
 from farfield.encodings.base import Encoding, encodings
+from farfield.encodings.parts import require_positions
 from farfield.errors import FarfieldError
 
 UNSET = 0
-MOST_ROWS = 2**20
 
 
 @encodings.register("learned")
@@ -41,16 +41,7 @@ class Learned(Encoding):
         return self if self.rows else replace(self, rows=longest + 1)
 
     def check(self, width: int, longest: int) -> None:
-        if not 0 <= self.rows <= MOST_ROWS or longest >= MOST_ROWS:
-            raise FarfieldError(
-                f"a learned position table of {self.rows or longest + 1} rows: rows must be from 1 to {MOST_ROWS}, "
-                "or 0 for as many as the lengths need"
-            )
-        if self.rows and longest > self.rows:
-            raise FarfieldError(
-                f"length {longest} does not fit the learned position table of {self.rows} rows: "
-                f"use learned:rows={longest} or larger, shorter lengths, or a relative encoding such as rope"
-            )
+        require_positions("learned", "learned position table", self.rows, longest)
 
     def initialize(self, key: Key, width: int) -> PyTree:
         return {"table": jax.random.normal(key, (self.rows, width))}

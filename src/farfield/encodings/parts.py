@@ -14,6 +14,8 @@ from farfield.errors import FarfieldError
 
 # Rows of a table, with an eye to memory: more would be a slip of the keyboard.
 MOST_ROWS = 2**16
+# The same of a table with a row for each position, not each offset.
+MOST_POSITIONS = 2**20
 # A real setting times a distance of 2**24 or its square stays far inside the range of float32.
 LARGEST = 1e12
 
@@ -49,6 +51,29 @@ def require_real(setting: str, value: float, least: float, most: float, *, open_
     if not (math.isfinite(value) and inside):
         ends = "both excluded" if open_ends else "both included"
         raise FarfieldError(f"{setting}={value:g} must be a number between {least:g} and {most:g}, {ends}")
+
+
+def require_positions(encoding: str, table: str, rows: int, longest: int) -> None:
+    """Refuse a table of one row a position that is too large, or too small for the longest run.
+
+    Args:
+        encoding: its name.
+        table: what it is called.
+        rows: its size; 0 for as many as the lengths need.
+
+    Raises:
+        FarfieldError: naming the size and what would fit.
+    """
+    if not 0 <= rows <= MOST_POSITIONS or longest >= MOST_POSITIONS:
+        raise FarfieldError(
+            f"a {table} of {rows or longest + 1} rows: rows must be from 1 to {MOST_POSITIONS}, or 0 for as many as "
+            "the lengths need"
+        )
+    if rows and longest > rows:
+        raise FarfieldError(
+            f"length {longest} does not fit the {table} of {rows} rows: use {encoding}:rows={longest} or larger, "
+            "shorter lengths, or a relative encoding such as rope"
+        )
 
 
 def require_whole(setting: str, value: int, least: int, most: int = MOST_ROWS) -> None:

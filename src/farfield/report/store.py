@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 # Rows of a query, and names of a list, that a terminal shows.
 MOST_ROWS = 1000
+# More columns than this do not fit beside one another.
+MOST_COLUMNS = 12
+# Letters of a value where each has a line; a configuration is a kilobyte.
+MOST_LETTERS = 100
 MOST_NAMES = 10
 
 
 def standing_tables(found: Standing) -> Iterator[Any]:
     """Where a store stands: a sentence, cells by encoding and task, then whatever is not as it should be."""
-    said = [f"{_count(found.cells, 'cell')} in {found.folder}", _size(found.bytes)]
+    said = [_how_many(found), _size(found.bytes)]
     said += [f"{found.diverged} diverged"] if found.diverged else []
     said += [f"{len(found.failures)} failed"] if found.failures else []
     said += [f"{found.older} of an older data version, which no study reads"] if found.older else []
@@ -34,7 +38,8 @@ def standing_tables(found: Standing) -> Iterator[Any]:
         for group in found.groups:
             table.add_row(Text(group.encoding), Text(group.task), *map(str, group[2:]))
         yield table
-    yield from _named("damaged, to be run again", [f"{name}: {what}" for name, what in found.damaged.items()])
+    yield from _named("damaged, run again if wanted", [f"{name}: {what}" for name, what in found.damaged.items()])
+    yield from _named("foreign, to be removed", [f"{name}: {what}" for name, what in found.foreign.items()])
     yield from _named("failed", [f"{identity}: {why}" for identity, why in found.failures.items()])
     yield from _named(
         "seeds that computed the same, bit for bit, and are no different seeds",
@@ -42,6 +47,15 @@ def standing_tables(found: Standing) -> Iterator[Any]:
     )
     for made_by, cells in found.made_by.items():
         yield Text(f"{cells} made by {made_by}")
+
+
+def _how_many(found: Standing) -> str:
+    asked = found.asked
+    if asked is None:
+        return f"{_count(found.cells, 'cell')} in {found.folder}"
+    budget = f" ({asked.budget})" if asked.budget else ""
+    others = f", and {_count(asked.others, 'cell')} of other settings" if asked.others else ""
+    return f"{asked.finished} of {asked.wanted} cells of the study {asked.name}{budget}{others} in {found.folder}"
 
 
 def verified_tables(found: Verified) -> Iterator[Any]:
@@ -61,15 +75,30 @@ def verified_tables(found: Verified) -> Iterator[Any]:
 
 
 def query_table(found: Rows) -> Iterator[Any]:
-    """Rows of a query."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in found.columns:
-        table.add_column(Text(column))
-    for row in found.rows[:MOST_ROWS]:
-        table.add_row(*(Text(_short(value)) for value in row))
-    yield table
+    """Rows of a query; those of many columns one below another, a line a column."""
+    shown = found.rows[:MOST_ROWS]
+    if len(found.columns) > MOST_COLUMNS:
+        yield from _upright(found.columns, shown)
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in found.columns:
+            table.add_column(Text(column))
+        for row in shown:
+            table.add_row(*(Text(_short(value)) for value in row))
+        yield table
     count, left = len(found.rows), len(found.rows) - MOST_ROWS
     yield Text(f"and {left} more rows: --csv and --json print all" if left > 0 else _count(count, "row"))
+
+
+def _upright(columns: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Table]:
+    for number, row in enumerate(rows, 1):
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(f"row {number}")
+        table.add_column("")
+        for column, value in zip(columns, row, strict=True):
+            text = _short(value)
+            table.add_row(Text(column), Text(text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"))
+        yield table
 
 
 def to_plain(value: Any) -> Any:

@@ -106,11 +106,14 @@ def _netcdf(connection: duckdb.DuckDBPyConnection) -> Any:
             for name, size in (("cell", len(rows)), ("length", len(lengths)), ("probe", len(probes)),
                                ("probe_of_cell", len(singles))):  # fmt: skip
                 file.createDimension(name, size)
-            _variable(file, "length", ("length",), lengths.astype(np.int32))
+            _variable(file, "length", ("length",), lengths.astype(np.int32), long_name="test length in tokens")
             _variable(file, "probe", ("probe",), probes)
             _variable(file, "probe_of_cell", ("probe_of_cell",), singles)
-            _variable(file, "value", ("cell", "length", "probe"), full)
-            _variable(file, "value_of_cell", ("cell", "probe_of_cell"), flat)
+            about = " ".join(map(_apart, names))  # readers attach these to the cells
+            _variable(file, "value", ("cell", "length", "probe"), full, coordinates=about,
+                      long_name="measurement at a test length; NaN where there is none")  # fmt: skip
+            _variable(file, "value_of_cell", ("cell", "probe_of_cell"), flat, coordinates=about,
+                      long_name="measurement of a cell as a whole; NaN where there is none")  # fmt: skip
             for index_of, name in enumerate(names):
                 _variable(file, _apart(name), ("cell",), _column([row[index_of] for row in rows]))
 
@@ -123,14 +126,18 @@ def _apart(name: str) -> str:
 
 
 def _column(values: list[Any]) -> np.ndarray:
-    """A column as NetCDF 3 can hold it: doubles (exact for whole numbers to 2^53), or text."""
+    """A column as NetCDF 3 can hold it: truth as 0 and 1, whole numbers of 32 bits, doubles, or text."""
+    if all(isinstance(value, bool) for value in values):
+        return np.array(values, np.int8)
+    if all(isinstance(value, int) and abs(value) < 2**31 for value in values):
+        return np.array(values, np.int32)
     if all(value is None or isinstance(value, int | float) for value in values):
         return np.array([np.nan if value is None else value for value in values], np.float64)
     texts = ["" if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
     return np.array(texts, str)
 
 
-def _variable(file: Any, name: str, dimensions: tuple[str, ...], values: np.ndarray) -> None:
+def _variable(file: Any, name: str, dimensions: tuple[str, ...], values: np.ndarray, **attributes: str) -> None:
     if values.dtype.kind == "U":  # characters on an axis of their own, by the format's custom
         encoded = np.char.encode(values, "utf-8")
         width = max(1, encoded.dtype.itemsize)
@@ -141,3 +148,7 @@ def _variable(file: Any, name: str, dimensions: tuple[str, ...], values: np.ndar
         name, values.dtype.newbyteorder(">") if values.dtype.kind != "S" else "c", dimensions
     )
     variable[:] = values
+    for attribute, text in attributes.items():
+        setattr(variable, attribute, text.encode())
+    if values.dtype.kind == "S":
+        variable._Encoding = b"utf-8"  # by which readers make text of the characters

@@ -155,8 +155,17 @@ class OpenStore:
         if isinstance(reason, duckdb.CatalogException) and text.startswith("Catalog Error: Table"):
             return f"{text} The tables are measurements and cells."
         if isinstance(reason, duckdb.BinderException) and "not found" in text:
-            return f"{text} The columns are {', '.join(self._names('measurements'))}."
+            return f"{text} {self._columns(text)}"
         return text
+
+    def _columns(self, text: str) -> str:
+        """What to write in place of a column that is not there."""
+        column = text.partition('"')[2].partition('"')[0]
+        if self.rows(f"SELECT 1 FROM numbers WHERE probe = {quoted(column)} LIMIT 1").rows:
+            return f"It is a probe: SELECT value FROM measurements WHERE probe = {quoted(column)}."
+        cells, measurements = self._names("cells"), self._names("measurements")
+        more = [name for name in measurements if name not in cells]
+        return f"cells has {', '.join(cells)}; measurements has {', '.join(more)} as well."
 
     def results(self, where: str = "true") -> Iterator[CellResult]:
         """Finished cells with their weights, one after another; damaged ones are left out with a warning.

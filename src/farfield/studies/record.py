@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from farfield.errors import FarfieldError
 from farfield.studies.index import RECORD
@@ -30,19 +31,46 @@ class Record:
     command: str | None = None
 
 
-def write(folder: Path, record: Record) -> None:
-    """Write ``study.json``, whole or not at all (FarfieldError if it cannot be written)."""
+class Wanted(NamedTuple):
+    """What a study asks for, without the study: name, budget, and identities of the cells."""
+
+    name: str
+    budget: str | None
+    cells: list[str]
+
+
+def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
+    """Write ``study.json``, whole or not at all.
+
+    Args:
+        cells: identities of those that the study asks for.
+
+    Raises:
+        FarfieldError: if it cannot be written.
+    """
     content = {
         "study": record.study.to_json(),
         "budget": record.budget,
         "command": record.command,
         "versions": versions(),
+        "cells": [*cells],
     }
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     try:
         write_atomically(folder / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
     except OSError as reason:
         raise cannot_write(folder, reason) from None
+
+
+def wanted(folder: Path) -> Wanted | None:
+    """What was asked for, quickly; None where there is no record, or none that says so."""
+    try:
+        content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        found = Wanted(content["study"]["name"], content["budget"], content["cells"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    names = isinstance(found.name, str) and isinstance(found.budget, str | None) and isinstance(found.cells, list)
+    return found if names and found.cells and all(isinstance(cell, str) for cell in found.cells) else None
 
 
 def read(folder: Path) -> Record | None:

@@ -24,7 +24,7 @@ from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
 from farfield.probes.spectrum import top_energy
 from farfield.studies import observing
-from farfield.studies.cells import Cell
+from farfield.studies.cells import PARTS, Cell
 from farfield.tasks import Positional
 from farfield.tasks.base import overlap
 
@@ -65,6 +65,12 @@ class CellResult:
     head_target_attention: Float[np.ndarray, "length head"]
     head_selected: Float[np.ndarray, "length head"]
     snapshots: Any = None
+
+    def __repr__(self) -> str:
+        """Short: the weights and counts are arrays of thousands of numbers."""
+        parts = PARTS["encoding"].written(self.cell.encoding), PARTS["task"].written(self.cell.task)
+        accuracy = f"accuracy {self.accuracy[-1].value:.3f} at length {self.cell.lengths[-1]}"
+        return f"<result {' on '.join(parts)}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
 
     @property
     def lengths(self) -> Int[np.ndarray, " length"]:

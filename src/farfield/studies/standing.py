@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from farfield.studies import record
 from farfield.studies.identity import DATA_VERSION
 from farfield.studies.query import OpenStore
 
@@ -38,6 +39,24 @@ class Identical(NamedTuple):
     cells: list[str]
 
 
+class Asked(NamedTuple):
+    """What the study that was run last in a folder asks for.
+
+    Attributes:
+        name: of the study.
+        budget: of that run; None for the study's own settings.
+        wanted: cells.
+        finished: of them, with whole files.
+        others: whole cells of the folder that are none of them.
+    """
+
+    name: str
+    budget: str | None
+    wanted: int
+    finished: int
+    others: int
+
+
 @dataclass(frozen=True)
 class Standing:
     """Where a store stands.
@@ -46,7 +65,9 @@ class Standing:
         folder: of the store.
         groups: by encoding and task.
         older: finished cells of older data versions, which no study reads; counted in the groups.
-        damaged: files of cells that will be run again, with the reason.
+        damaged: files of cells that a run which wants them runs again, with the reason.
+        foreign: files that hold another cell than their name says, with the reason; nothing reads them.
+        asked: of the study that was run here last; None where nothing says so.
         failures: why cells could not be finished, by identity.
         identical: seeds that are no different seeds.
         made_by: cells by version of farfield, jax and platform.
@@ -58,6 +79,8 @@ class Standing:
     groups: list[Group]
     older: int
     damaged: dict[str, str]
+    foreign: dict[str, str]
+    asked: Asked | None
     failures: dict[str, str]
     identical: list[Identical]
     made_by: dict[str, int]
@@ -80,7 +103,9 @@ class Standing:
         return {
             "folder": str(self.folder),
             **numbers,
+            "study": self.asked and self.asked._asdict(),
             "damaged": self.damaged,
+            "foreign": self.foreign,
             "failures": self.failures,
             "identical": [group._asdict() for group in self.identical],
             "groups": [group._asdict() for group in self.groups],
@@ -97,7 +122,8 @@ def standing(folder: Path) -> Standing:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
     store = OpenStore(folder)
-    damaged = {path.name: fault.what for path, fault in store.faults.items()}
+    damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
+    foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
     for identity, checksum, size in store.rows("SELECT identity, tensors_sha256, tensors_bytes FROM cells").rows:
         name = f"{identity}-{checksum[:12]}.safetensors"
         there = store.listing.tensors.get(name)
@@ -105,16 +131,18 @@ def standing(folder: Path) -> Standing:
             damaged[name] = "is missing"
         elif size is not None and there != size:
             damaged[name] = f"has {there} of {size} bytes"
-    finished = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
+    there = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
     failures = {
-        identity: record for identity in store.listing.failures if identity not in finished
-        for record in [failure(folder / f"{identity}.failed.json")]
+        identity: told for identity in store.listing.failures if identity not in there
+        for told in [failure(folder / f"{identity}.failed.json")]
     }  # fmt: skip
     return Standing(
         folder=folder,
         groups=_groups(store, [config for _, config in failures.values()]),
         older=store.rows(f"SELECT COUNT(*) FROM cells WHERE data_version <> {DATA_VERSION}").rows[0][0],
         damaged=damaged,
+        foreign=foreign,
+        asked=_asked(folder, there - {name[:16] for name in damaged}),
         failures={identity: reason for identity, (reason, _) in failures.items()},
         identical=[Identical(*row) for row in store.rows(_IDENTICAL).rows],
         made_by=dict(store.rows(_MADE_BY).rows),
@@ -123,9 +151,18 @@ def standing(folder: Path) -> Standing:
     )
 
 
+def _asked(folder: Path, whole: set[str]) -> Asked | None:
+    wanted = record.wanted(folder)
+    if wanted is None:
+        return None
+    cells = {*wanted.cells}
+    return Asked(wanted.name, wanted.budget, len(cells), len(cells & whole), len(whole - cells))
+
+
+# Tests of one model by several seeds may well agree.
 _IDENTICAL = """
     SELECT ANY_VALUE(encoding), ANY_VALUE(task), LIST(identity ORDER BY seed) FROM cells
-    GROUP BY setting, tensors_sha256 HAVING COUNT(*) > 1 ORDER BY ALL
+    GROUP BY setting, tensors_sha256 HAVING COUNT(DISTINCT (seed, data_seed)) > 1 ORDER BY ALL
 """
 _MADE_BY = """
     SELECT concat('farfield ', json_extract_string(versions, 'farfield'), ', jax ',
@@ -153,7 +190,7 @@ def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
 def failure(path: Path) -> tuple[str, dict[str, Any]]:
     """Why a cell failed, and its configuration."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return str(record["reason"]), dict(record["config"])
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return str(told["reason"]), dict(told["config"])
     except (OSError, ValueError, KeyError, TypeError):
         return "a record that cannot be read", {"encoding": "?", "task": "?"}

@@ -23,7 +23,7 @@ from farfield.errors import FarfieldError
 from farfield.studies import checkpoints, index, shards
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult, from_arrays, to_bytes
-from farfield.studies.shards import TEMPORARY, Shard, State, versions
+from farfield.studies.shards import TEMPORARY, Fault, Shard, State, versions
 
 __all__ = ["TEMPORARY", "DamagedShard", "Store", "versions"]
 
@@ -32,7 +32,7 @@ INDEXED_TOGETHER = 256
 
 
 class DamagedShard(UserWarning):
-    """A file of the store cannot be read; its cell will be run again."""
+    """A file of the store is left out: it cannot be read whole, or is another cell's."""
 
 
 class Store:
@@ -135,8 +135,8 @@ class Store:
         """
         with (loaded := index.load(self.folder)).connection as connection:
             rows = connection.execute("SELECT identity, tensors_sha256, tensors_bytes FROM cells").fetchall()
-        for path in loaded.faults:
-            self._damaged(path)
+        for path, fault in loaded.faults.items():
+            self._damaged(path) if fault.kind == "damaged" else self._foreign(path, fault)
         found = set()
         for identity, checksum, size in rows:
             name = shards.tensors_name(identity, checksum)
@@ -157,10 +157,15 @@ class Store:
         return self.folder / f"{cell.identity}.failed.json"
 
     def _damaged(self, path: Path) -> None:
-        if path in self._told:
-            return
-        self._told.add(path)
-        warnings.warn(f"{path} is damaged or incomplete: running its cell again", DamagedShard, stacklevel=3)
+        self._warn(path, "is damaged or incomplete: its cell is run again if it is wanted")
+
+    def _foreign(self, path: Path, fault: Fault) -> None:
+        self._warn(path, f"{fault.what}: it is left out; remove it unless this run replaces it")
+
+    def _warn(self, path: Path, what: str) -> None:
+        if path not in self._told:
+            self._told.add(path)
+            warnings.warn(f"{path} {what}", DamagedShard, stacklevel=4)
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of processes of this machine that are gone."""

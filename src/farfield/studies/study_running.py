@@ -85,7 +85,7 @@ def run_study(
     cells = study.cells(budget)
     store = Store(Path("farfield-results") / "-".join(filter(None, (study.name, budget))) if out is None else out)
     _check_owner(store.folder, study)
-    record.write(store.folder, Record(study, budget, command))
+    record.write(store.folder, Record(study, budget, command), [cell.identity for cell in cells])
     finished = store.finished()
     stored = {cell for cell in cells if cell.identity in finished}
 

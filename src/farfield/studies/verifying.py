@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from farfield.errors import FarfieldError
 from farfield.studies import checkpoints, index
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
@@ -72,9 +73,11 @@ def verify(folder: Path) -> Verified:
     Nothing is changed. A cell that is finished while this looks may be missed, but is not called wrong.
 
     Raises:
-        FarfieldError: if there is no such folder, or it cannot be read.
+        FarfieldError: if there is no such folder, it cannot be read, or it holds other files and none of a store.
     """
     found = index.listing(folder)
+    if found.other and not (found.shards or found.tensors or found.failures or (folder / index.RECORD).exists()):
+        raise FarfieldError(f"{folder} holds no cells: name a folder that a study or `farfield train --out` wrote")
     shards: dict[str, Shard] = {}
     findings: list[Finding] = []
     for path, shard in read_shards([folder / f"{identity}.parquet" for identity in sorted(found.shards)]):
