@@ -117,6 +117,7 @@ def test_the_atlas_shows_another_measurement_and_length(visit: Any):
     assert square.get_attribute("aria-label") == label and square.locator("span").inner_text() == "dilution at 128"
     assert page.locator(".atlas caption").inner_text() == "Selection at length 16, 1 seed"
     page.select_option("#measure", "accuracy")
+    assert square.locator("span").inner_text() == "dilution at 128"
     page.select_option("#length", "128")
     assert square.locator("span").inner_text() == "dilution"
 

@@ -123,7 +123,7 @@ def test_tables_have_numbers_of_seeds_and_an_intercept(tmp_path: Path):
 
 
 STUDIES = {
-    "few": small({"encoding": ["rope", "t5"]}, task="offset:1"),
+    "few": small({"encoding": ["rope", "t5"]}, 3, task="offset:1"),
     "names": study(
         budget={"quick": {"seeds": [3, 5], "steps": 2}},
         probes=["pin", "final_loss"],
