@@ -22,7 +22,7 @@ TABLES: list[Row] = [
     ("learned:16", {"lengths": (12, 24)}, "length 24 .*learned position table of 16 rows"),
     ("learned:15", {"lengths": (12,)}, "length 16 .*learned position table of 15 rows"),
     ("key-only:-1", {}, "rows must be from 1 to"),
-    ("key-only:16", {"lengths": (12, 24)}, "length 24 does not fit the table of key biases of 16 rows: use key-only:rows"),
+    ("key-only:16", {"lengths": (12, 24)}, "length 24 does not fit the table of key biases of 16 rows"),
     ("key-only:deviation=-1", {}, "key-only:deviation=-1 must be"),
 ]
 
