@@ -17,6 +17,7 @@ from farfield.cli import main
 from farfield.errors import FarfieldError
 from farfield.report.study_content import gather
 from farfield.report.study_page import render
+from farfield.report.study_titles import NONE
 from farfield.studies import record
 from farfield.studies.cells import Cell
 from farfield.studies.record import Record
@@ -87,6 +88,8 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = fill(tmp_path_factory.mktemp("troubled"), wanted, make, skip={0, 1})
     Store(folder).write_failure(cells[0], f"out of memory {EVIL}")
     (folder / f"{cells[23].identity}.parquet").write_bytes(b"cut off")
+    for cell in cells[3:5]:
+        next(folder.glob(f"{cell.identity}-*.safetensors")).unlink()
     return folder
 
 
@@ -127,10 +130,10 @@ def test_the_first_sentences_say_what_was_kept_and_how_the_rest_was_lost(large: 
         "tested up to 128."
     )
     became = {one.outcome: one.names for one in content.what_became()}
-    assert became["selection"] == "rope:base=11 (kept to 32)"
-    assert became["dilution"] == "rope:base=12 (kept to 32)"
-    assert became["not learned"] == "rope:base=13"
-    assert became["keeps"].startswith("rope:base=10; rope:base=14;") and became["keeps"].endswith("and 4 more")
+    assert became["selection"] == ["rope:base=11 (kept to 32)"]
+    assert became["dilution"] == ["rope:base=12 (kept to 32)"]
+    assert became["not learned"] == ["rope:base=13"]
+    assert became["keeps"][:2] == ["rope:base=10", "rope:base=14"] and became["keeps"][-1] == "and 4 more"
 
 
 def test_settings_that_are_no_product_are_counted_as_they_are(tmp_path: Path):
@@ -142,7 +145,7 @@ def test_settings_that_are_no_product_are_counted_as_they_are(tmp_path: Path):
         cell=[{"encoding": name, "batch": batch} for name, batch in (("rope", 4), ("rope", 8), ("t5", 4))],
     )
     said = gather(fill(tmp_path, wanted, untrained)).what_ran()
-    assert "3 settings, which differ in encoding; batch, 1 seed each" in said
+    assert "3 settings on offset:1, which differ in encoding and batch, 1 seed each" in said
 
 
 def test_statistics_are_those_of_all_seeds(tmp_path: Path):
@@ -153,17 +156,19 @@ def test_statistics_are_those_of_all_seeds(tmp_path: Path):
         lambda cell: measured(cell, [100, 100, 100 if cell.seed else 10, 40 + 10 * cell.seed], [1] * 4),
     )
     row = text_of(page_of(folder)).partition("max chance rope:base=10 on offset:1")[2][:200]
-    # mean of .4, .5, .6 with t = 4.303 at 2 degrees: +-0.2484; Wilson's interval of 3 of 3.
-    expected = (
-        "dilution 16 3 of 3 [0.439, 1.000] 3 of 3 0.500 [0.252, 0.748] 0.500 [0.252, 0.748] 0.500 0.400 0.600 0.050"
-    )
-    assert row.strip().startswith(expected)
+    # mean of .4, .5, .6 with t = 4.303 at 2 degrees: +-0.2484; Wilson's intervals of 0 of 3 and 3 of 3.
+    shares = "0 of 3 [0.000, 0.561] 3 of 3 [0.439, 1.000]"
+    means = "3 of 3 0.500 [0.252, 0.748] 0.500 [0.252, 0.748] 0.500 0.400 0.600 0.050"
+    assert row.strip().startswith(f"dilution 16 {shares} {means}")
     assert "bands: Student t 95% over seeds" in text_of(page_of(folder))
     assert "bands: percentile bootstrap 95% over seeds" in text_of(page_of(folder, "bootstrap"))
     written = list(csv.DictReader(written_files(folder, tmp_path / "figures")["statistics.csv"].splitlines()))
     (row,) = [row for row in written if row["measurement"] == "accuracy" and row["length"] == "32"]
     assert float(row["mean"]) == pytest.approx(0.7) and float(row["min"]) == 0.1
     assert (row["n"], row["wanted"], row["interval"]) == ("3", "3", "Student t 95%")
+    assert (row["keep"], row["keep_low"][:5], row["keep_high"][:5]) == ("2", "0.207", "0.938")  # at length 32
+    # Chance is that of token accuracy, and of nothing else.
+    assert {row["measurement"] for row in written if row["chance"]} == {"accuracy"}
 
 
 def test_tokens_and_sequences_are_named_apart_where_they_differ(tmp_path: Path):
@@ -173,8 +178,16 @@ def test_tokens_and_sequences_are_named_apart_where_they_differ(tmp_path: Path):
     folder = fill(tmp_path, study(["rope:base=10"], ["offset:1"], seeds=1), make)
     assert gather(folder).panels == ["accuracy", "sequence_accuracy", "selected", "peak_height"]
     text = text_of(page_of(folder))
-    assert "tokens 1 of 1 0.990" in text and "sequences 1 of 1 0.120" in text and "Sequence accuracy share" in text
-    assert "sequence_accuracy" not in gather(fill(tmp_path / "same", study(["rope:base=10"], seeds=1))).panels
+    rows = text.partition("accuracy of outcome")[2]
+    # Beside the setting, where a phone shows it.
+    for part, numbers in [("tokens", "0.990 0.990 0.990 0.050"), ("sequences", f"0.120 0.120 0.120 {NONE}")]:
+        shares = r"1 of 1 \[[\d., ]+\] 1 of 1 \[[\d., ]+\] 1 of 1"
+        mean = numbers.partition(" ")[0]
+        assert re.search(rf"offset:1 {part} keeps 128 {shares} {mean} {mean} {numbers}", rows), part
+    assert "Sequence accuracy share" in text and "Sequence accuracy equals" not in text
+    same = fill(tmp_path / "same", study(["rope:base=10"], seeds=1))
+    assert "sequence_accuracy" not in gather(same).panels
+    assert "Sequence accuracy equals token accuracy at every length here" in text_of(page_of(same))
 
 
 def test_what_the_study_names_is_drawn_first(tmp_path: Path):
@@ -211,17 +224,22 @@ def test_figures_and_their_data_are_written(tmp_path: Path):
 
 def test_whatever_is_wrong_stands_before_the_numbers(troubled: Path):
     found = {problem.kind: problem for problem in gather(troubled).problems}
-    assert {*found} == {"failed", "damaged", "diverged", "identical", "unfit", "missing"}
+    assert {*found} == {"failed", "damaged", "weights", "identical", "unfit", "missing"}
     assert found["failed"].named == [f"rope:base=10 on offset:1, seed 0: out of memory {EVIL}"]
-    assert found["diverged"].named == ["rope:base=11 on offset:1: seed 0"]
+    assert found["damaged"].said == "1 file is damaged and left out: run the study again to replace it."
+    assert found["weights"].said.startswith("The weights of 2 cells are damaged or missing; their measurements are")
     assert found["identical"].named == ["rope:base=11 on offset:2: seeds 0, 1"]
     # One never ran, and the damaged one has to run again.
     assert found["missing"].named == ["rope:base=10 on offset:1: 1", "rope:base=13 on offset:2: 1"]
-    unfit = ["rope:base=11 on offset:1: 1 of 3 (seed 0)", "rope:base=13 on offset:1: 3 of 3 (seeds 0, 1, 2)"]
+    unfit = [
+        "rope:base=11 on offset:1: 1 of 3 (seed 0; diverged: 0)",
+        "rope:base=13 on offset:1: 3 of 3 (seeds 0, 1, 2)",
+    ]
     assert found["unfit"].named[:2] == unfit
+    assert found["unfit"].said.startswith("6 models did not learn the task within the trained lengths, of which 1 div")
     page = page_of(troubled)
     text = text_of(page)
-    assert text.index("Before you read the numbers") < text.index("Each square is")
+    assert text.index("Before you read the numbers") < text.index("The number is a mean")
     for problem in found.values():
         assert problem.said in text
     # 24 wanted: two skipped, one damaged.
@@ -272,7 +290,8 @@ def test_without_the_study_every_cell_is_shown(tmp_path: Path):
     assert content.record is None and (content.finished, content.wanted) == (4, 4)
     assert content.layout.rows.values == ["rope:base=10", "rope:base=11"] and content.layout.columns.names == ()
     page = page_of(folder)
-    assert "Who carries" not in page and "does not hold the file of the study" in page
+    assert "Who carries" not in page and "does not hold the file of a study" in page
+    assert "No command is known that makes these cells again" in page
 
 
 def test_cells_of_other_studies_are_left_out_and_counted(tmp_path: Path):

@@ -76,7 +76,7 @@ def test_a_click_on_a_square_leaves_its_curves_alone(visit: Any):
     square = page.locator('.sq[data-r="3"][data-c="1"]')
     square.click()
     assert shown(page) == {("3", "1")} and square.get_attribute("aria-pressed") == "true"
-    assert page.locator("#status").inner_text() == "Only rope:base=13, offset:2 is shown."
+    assert page.locator("#status").inner_text() == "Only rope:base=13 on offset:2 is shown."
     assert page.locator("#statistics table").first.locator("tbody tr:visible").count() == 1
     other = page.locator('.sq[data-r="0"][data-c="0"]')
     other.click()
@@ -113,7 +113,25 @@ def test_the_atlas_shows_another_measurement_and_length(visit: Any):
     assert square.locator("b").inner_text() == "0.97"
     page.select_option("#length", "16")
     assert square.locator("b").inner_text() == "1.00"
-    assert square.get_attribute("aria-label") == "rope:base=12, offset:1: Selection 1.00 at length 16; dilution"
+    label = "rope:base=12 on offset:1: Selection 1.00 at length 16; dilution at 128"
+    assert square.get_attribute("aria-label") == label and square.locator("span").inner_text() == "dilution at 128"
+    assert page.locator(".atlas caption").inner_text() == "Selection at length 16, 1 seed"
+    page.select_option("#measure", "accuracy")
+    assert square.locator("span").inner_text() == "dilution at 128"
+    page.select_option("#length", "128")
+    assert square.locator("span").inner_text() == "dilution"
+
+
+def test_it_can_be_printed(visit: Any):
+    page = visit(718)  # a page of A4 without its margins
+    page.emulate_media(media="print")
+    wide = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.evaluate(wide) == 0
+    assert page.locator(".choose").is_hidden() and page.locator("#caption").is_visible()
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    assert page.evaluate(style.format(".sq", "printColorAdjust")) == "exact"
+    for one in (".panels figure", "#statistics tr"):
+        assert page.evaluate(style.format(one, "breakInside")) == "avoid"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

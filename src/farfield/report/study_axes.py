@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from farfield.report.study_names import PLAIN, beside_each_other, label_of, listed, text_of
 from farfield.studies.identity import seeds_of
 
 # Settings that follow from others unless someone says otherwise: no axis if the rest tells all settings apart.
 FOLLOW = ("path", "test_positions")
-# Values that speak for themselves; those of other settings are given with their name.
-PLAIN = {"encoding", "task", "model", "normalizer"}
 # Written in a study as one setting each: training lengths, and test lengths.
 LENGTHS = {"shortest", "longest", "lengths"}
+# Stands where a setting has no value.
+NONE = "none"
 
 
 class Axis(NamedTuple):
@@ -21,27 +22,36 @@ class Axis(NamedTuple):
 
     Attributes:
         names: of the settings that vary together, none where nothing does.
-        values: in order.
+        choices: what they are, in order, a value of each.
     """
 
     names: tuple[str, ...]
-    values: list[str]
+    choices: list[tuple[str, ...]]
 
     @property
     def name(self) -> str:
-        """Of all, in one line."""
-        return ", ".join(self.names)
+        """Of all, in one line; empty where nothing varies."""
+        return listed(self.names) if self.names else ""
+
+    @property
+    def values(self) -> list[str]:
+        """The choices, each in one line."""
+        return [", ".join(choice) for choice in self.choices]
 
     @property
     def counted(self) -> str:
         """How many values there are, in words."""
         if len(self.names) == 1 and self.names[0] in PLAIN:
-            return f"{len(self.values)} {self.names[0]}s"
-        return f"{len(self.values)} values of {self.name}"
+            return f"{len(self.choices)} {self.names[0]}s"
+        return f"{len(self.choices)} values of {self.name}"
 
-    def said(self, value: str) -> str:
-        """A value as it can stand alone."""
-        return value if PLAIN & {*self.names} or not self.names else f"{self.name} {value}"
+    def at(self, number: int) -> dict[str, str]:
+        """Settings of a choice."""
+        return dict(zip(self.names, self.choices[number], strict=True))
+
+    def said(self, number: int) -> str:
+        """A choice as it can stand alone."""
+        return label_of(self.at(number))
 
 
 class Place(NamedTuple):
@@ -82,6 +92,10 @@ class Layout(NamedTuple):
         """All along which anything varies."""
         return [axis for axis in (self.rows, self.columns, *self.others) if axis.names]
 
+    def name_of(self, row: int, column: int) -> str:
+        """Of a row and a column together."""
+        return label_of(self.rows.at(row) | self.columns.at(column)) or "the only setting"
+
 
 def settings_of(columns: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
     """A configuration without its seeds, as a study file names and writes it.
@@ -90,10 +104,10 @@ def settings_of(columns: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
         columns: of :func:`farfield.studies.columns.describe`.
         config: of the cell.
     """
-    lengths = {"lengths": f"{config['shortest']}:{config['longest']}", "test": _text(config["lengths"])}
+    lengths = {"lengths": f"{config['shortest']}:{config['longest']}", "test": text_of(config["lengths"])}
     seeds = seeds_of(config)
     plain = {
-        name: _text(columns.get(name, config[name]))
+        name: text_of(columns.get(name, config[name]))
         for name in config
         if name not in LENGTHS and name not in seeds and config[name] is not None
     }
@@ -108,28 +122,34 @@ def lay_out(settings: Sequence[Mapping[str, str]], in_order: bool) -> Layout:
         settings: of every configuration, at least one, all different.
         in_order: whether the order of the settings is meant; values are sorted otherwise.
     """
+    settings = _told_apart(settings)
     axes = _axes(settings, in_order)
-    by_name = {name: axis for axis, _ in axes for name in axis.names}
-    ranked = sorted((axis for axis, _ in axes), key=lambda axis: -len(axis.values))
+    by_name = {name: axis for axis in axes for name in axis.names}
+    ranked = sorted(axes, key=lambda axis: -len(axis.choices))
     if "encoding" in by_name and "task" in by_name and by_name["encoding"] is not by_name["task"]:
         ranked.sort(key=lambda axis: ("encoding" not in axis.names, "task" not in axis.names))
-    nothing = Axis((), [""])
+    nothing = Axis((), [()])
     rows, columns, *others = [*ranked, nothing, nothing]
     others = [axis for axis in others if axis.names]
-    values = {axis.names: found for axis, found in axes}
-    varied = {name for axis, _ in axes for name in axis.names}
-    shared = {name: value for name, value in settings[0].items() if name not in varied}
-    places = [
-        _place(rows, columns, others, {names: found[index] for names, found in values.items()}, shared)
-        for index in range(len(settings))
-    ]
-    return Layout(rows, columns, others, places, shared)
+    shared = {name: value for name, value in settings[0].items() if name not in by_name}
+    layout = Layout(rows, columns, others, [], shared)
+    return layout._replace(places=[_place(layout, setting) for setting in settings])
 
 
-def _axes(settings: Sequence[Mapping[str, str]], in_order: bool) -> list[tuple[Axis, list[str]]]:
-    """Every axis with the value of each setting."""
+def _told_apart(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Settings with every default written in which another value of the same kind differs."""
     names = dict.fromkeys(name for setting in settings for name in setting)
-    values = {name: [setting.get(name, "none") for setting in settings] for name in names}
+    written = {
+        name: beside_each_other(name, {setting[name]: None for setting in settings if name in setting})
+        for name in names
+    }
+    return [{name: written[name][value] for name, value in setting.items()} for setting in settings]
+
+
+def _axes(settings: Sequence[Mapping[str, str]], in_order: bool) -> list[Axis]:
+    """Everything along which settings differ."""
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    values = {name: [setting.get(name, NONE) for setting in settings] for name in names}
     values = {name: found for name, found in values.items() if len({*found}) > 1}
     for name in FOLLOW:
         rest = [found for other, found in values.items() if other != name]
@@ -140,30 +160,23 @@ def _axes(settings: Sequence[Mapping[str, str]], in_order: bool) -> list[tuple[A
         together.setdefault(tuple(map(found.index, found)), []).append(name)
     axes = []
     for names in together.values():
-        joined = [", ".join(row) for row in zip(*(values[name] for name in names), strict=True)]
-        distinct = list(dict.fromkeys(joined))
-        axes.append((Axis(tuple(names), distinct if in_order else sorted(distinct, key=_natural)), joined))
+        distinct = list(dict.fromkeys(zip(*(values[name] for name in names), strict=True)))
+        order = distinct if in_order else sorted(distinct, key=lambda choice: _natural(", ".join(choice)))
+        axes.append(Axis(tuple(names), order))
     return axes
 
 
-def _place(
-    rows: Axis, columns: Axis, others: list[Axis], values: Mapping[tuple[str, ...], str], shared: Mapping[str, str]
-) -> Place:
-    row, column = (values.get(axis.names, "") for axis in (rows, columns))
-    rest = ", ".join(axis.said(values[axis.names]) for axis in others)
-    first = rows.said(row) if rows.names else f"{shared['encoding']} on {shared['task']}"
-    series = ", ".join(filter(None, [first, rest]))
-    between = " on " if columns.names == ("task",) else ", "
-    label = first + (between + columns.said(column) if columns.names else "") + (f", {rest}" if rest else "")
-    return Place(rows.values.index(row), columns.values.index(column), rest, label, series)
+def _place(layout: Layout, setting: Mapping[str, str]) -> Place:
+    def along(*axes: Axis) -> str:
+        return label_of({name: setting.get(name, NONE) for axis in axes for name in axis.names})
 
+    def number(axis: Axis) -> int:
+        return axis.choices.index(tuple(setting.get(name, NONE) for name in axis.names))
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "none"
-    return str(value)
+    rows, columns, others = layout.rows, layout.columns, layout.others
+    only = "" if rows.names else f"{layout.shared['encoding']} on {layout.shared['task']}"
+    label, series = along(rows, columns, *others) or only, along(rows, *others) or only
+    return Place(number(rows), number(columns), along(*others), label, series)
 
 
 def _natural(text: str) -> list[tuple[int, float, str]]:

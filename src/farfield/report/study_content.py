@@ -56,6 +56,16 @@ class Setting:
     peaks: list[tuple[int, int]]
 
     @property
+    def n(self) -> int:
+        """Seeds that are there."""
+        return self.summary.n if self.summary else 0
+
+    @property
+    def keeping(self) -> int:
+        """Seeds that keep the task at the longest test, each by its own accuracy; the outcome goes by their mean."""
+        return len(self.summary.at(self.longest).kept or ()) if self.summary else 0
+
+    @property
     def longest(self) -> int:
         """Longest test length, of a setting with a summary."""
         assert self.summary is not None
@@ -108,7 +118,7 @@ class Content:
 
     def sentences(self) -> list[str]:
         """Both, one after another."""
-        return [self.what_ran(), *(f"{one.said}: {one.names}." for one in self.what_became())]
+        return [self.what_ran(), *map(str, self.what_became())]
 
     def to_json(self) -> dict[str, Any]:
         """What it comes to, as a JSON-able object; the statistics are in the files beside a report."""
@@ -117,7 +127,8 @@ class Content:
                 "setting": one.place.label,
                 "outcome": one.outcome,
                 "kept_up_to": one.reach,
-                "finished": one.summary.n if one.summary else 0,
+                "seeds_that_keep": one.keeping,
+                "finished": one.n,
                 "wanted": one.wanted,
                 "cells": one.cells,
             }

@@ -19,12 +19,17 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from farfield.errors import FarfieldError
 from farfield.report.curves_svg import Frame, Point
 from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of
+from farfield.report.study_atlas import heading, squares_of
 from farfield.report.study_content import ESTIMATED, Content, Setting
-from farfield.report.study_page import TITLES, curves_of, frame_of, kind_of, note_of, series_of
-from farfield.statistics import Estimate
+from farfield.report.study_page import curves_of, frame_of, note_of, series_of
+from farfield.report.study_titles import kind_of, meaning_of, title_of
+from farfield.statistics import Estimate, wilson
 from farfield.studies.shards import write_atomically
+from farfield.studies.summary import AtLength
 
 FORMATS = (".svg", ".png")
+# The intercept of the dilution fit is no alpha of a prediction, though its measurement is called so.
+COLUMNS = {"dilution_alpha": "dilution_intercept"}
 # Files of earlier reports that a report replaces even where its own tasks have other names.
 CURVES = re.compile(r"curves(-[A-Za-z0-9._-]+)?\.(svg|png|csv)")
 
@@ -55,34 +60,26 @@ def write_files(content: Content, folder: Path) -> list[str]:
 
 
 def atlas_figure(content: Content) -> Figure:
-    """The first measurement at every setting's longest test, as a heat map; a mean where a square has several."""
-    layout = content.layout
-    shape = (len(layout.rows.values), len(layout.columns.values))
-    found: dict[tuple[int, int], list[Setting]] = {}
-    for setting in content.settings:
-        found.setdefault((setting.place.row, setting.place.column), []).append(setting)
+    """Token accuracy at every setting's longest test, as a heat map; a mean where a square has several settings."""
+    layout, squares = content.layout, squares_of(content)
+    shape = (len(layout.rows.choices), len(layout.columns.choices))
     values = np.full(shape, np.nan)
-    words: dict[tuple[int, ...], str] = {}
-    for place, settings in found.items():
-        rows = [one.summary.at(one.longest).mean for one in settings if one.summary]
-        means = [row.mean for row in rows if row is not None]
-        values[place] = np.mean(means) if means else np.nan
-        outcomes = {setting.outcome for setting in settings}
-        words[place] = outcomes.pop() if len(outcomes) == 1 else "mixed"
+    for place, square in squares.items():
+        values[place] = np.nan if square.last is None else square.last
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         figure = new_figure(2.8 + 0.85 * shape[1], 1.5 + 0.42 * shape[0])
         axes = figure.add_subplot()
         colours = mpl.colormaps["cividis"].with_extremes(bad="#eeeeee")
         image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=0, vmax=1, aspect="auto")
-        for place, value in np.ndenumerate(values):
-            text = f"{value:.2f}\n{words[place]}" if np.isfinite(value) else words.get(place, "")
-            dark = np.isfinite(value) and value < 0.5
-            axes.text(
-                place[1], place[0], text, ha="center", va="center", fontsize=7, color="white" if dark else "black"
-            )
+        for (row, column), square in squares.items():
+            text = square.outcome if square.last is None else f"{square.last:.2f}\n{square.outcome}"
+            ink = "white" if square.last is not None and square.last < 0.5 else "black"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
         axes.set_xticks(range(shape[1]), _plain(layout.columns.values), rotation=35, ha="right")
         axes.set_yticks(range(shape[0]), _plain(layout.rows.values))
-        axes.set_title("Token accuracy at the longest test")
+        axes.set(xlabel=layout.columns.name, ylabel=layout.rows.name)
+        # The figure's, not the axes': it is wider than few columns.
+        figure.suptitle(heading(content).replace(", ", ",\n"), fontsize=10)
         figure.colorbar(image, ax=axes, shrink=0.8)
         return figure
 
@@ -100,8 +97,8 @@ def curves_figure(content: Content, column: int) -> Figure | None:
             for setting, points in curves:
                 _draw(axes, points, numbers[setting.place.series], _plain([setting.place.series])[0])
             _frame(axes, frame_of([setting for setting, _ in curves], probe, ""))
-            name, about = TITLES.get(probe, (probe, ""))
-            axes.set(title=name, xlabel="length L", ylabel=textwrap.fill(about.partition(",")[0], 28))
+            meaning = textwrap.fill(meaning_of(probe).partition(",")[0], 28)
+            axes.set(title=title_of(probe), xlabel="length L", ylabel=meaning)
         settings = [setting for setting, _ in next(iter(found.values()))]
         handles = {
             label: handle
@@ -111,7 +108,7 @@ def curves_figure(content: Content, column: int) -> Figure | None:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5),
                       title=note_of(settings), title_fontsize=7.5)  # fmt: skip
         if axis.names:
-            figure.suptitle(_plain([axis.said(axis.values[column])])[0], fontsize=10)
+            figure.suptitle(_plain([axis.said(column)])[0], fontsize=10)
         return figure
 
 
@@ -173,7 +170,8 @@ def _atlas_rows(content: Content) -> Iterator[dict[str, Any]]:
             "length": setting.longest if found else None,
             "accuracy": row.mean.mean if row and row.mean else None,
             "kept_up_to": setting.reach,
-            "finished": found.n if found else 0,
+            "seeds_that_keep": setting.keeping,
+            "finished": setting.n,
             "wanted": setting.wanted,
         }
 
@@ -201,6 +199,7 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
                 "max": row.most,
                 "n": row.mean.n if row.mean else 0,
                 "wanted": setting.wanted,
+                **_share_that_keeps(row, setting.n),
                 "fit": len(found.fit.fitted) if found.fit else None,
                 "diverged": len(found.diverged),
                 "chance": row.chance,
@@ -208,11 +207,21 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
             }
 
 
+def _share_that_keeps(row: AtLength, seeds: int) -> dict[str, float | None]:
+    """Seeds that keep the task at a length, and Wilson's interval of their share; none but for token accuracy."""
+    low, high = (None, None) if row.kept is None else wilson(len(row.kept), seeds)
+    return {"keep": None if row.kept is None else len(row.kept), "keep_low": low, "keep_high": high}
+
+
 def _mechanism_rows(content: Content) -> Iterator[dict[str, Any]]:
     for setting in content.settings:
-        numbers = [_ends(name, setting.estimates.get(name)) for name in ESTIMATED]
-        peaks = "; ".join(f"{offset} ({seeds})" for offset, seeds in setting.peaks)
-        yield _about(content, setting) | {k: v for part in numbers for k, v in part.items()} | {"carrier_peak": peaks}
+        numbers: dict[str, Any] = {}
+        for name in ESTIMATED:
+            numbers |= _ends(COLUMNS.get(name, name), setting.estimates.get(name))
+        seeds = {f"{name.partition('_')[0]}_n": found.n for name, found in setting.estimates.items()}
+        peaks = "; ".join(f"{offset} ({count})" for offset, count in setting.peaks)
+        counts = {name: seeds.get(name, 0) for name in ("dilution_n", "carrier_n")}
+        yield _about(content, setting) | numbers | {"carrier_peak": peaks} | counts | {"wanted": setting.wanted}
 
 
 def _ends(name: str, found: Estimate | None) -> dict[str, float | None]:

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from farfield.report.study_names import counted, listed, span
+
 if TYPE_CHECKING:
     from farfield.report.study_content import Content, Setting
 
@@ -20,7 +22,10 @@ class Became(NamedTuple):
 
     outcome: str
     said: str
-    names: str
+    names: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.said}: {'; '.join(self.names)}." if self.names else f"{self.said}."
 
 
 def what_ran(content: Content) -> str:
@@ -28,22 +33,31 @@ def what_ran(content: Content) -> str:
     parts = [f"{content.finished} of {content.wanted} cells are finished"]
     # How many seeds a setting has, not which.
     seeds = sorted({setting.wanted for setting in content.settings})
-    of_seeds = f"{_span(seeds)} {'seed' if seeds == [1] else 'seeds'} {'each' if len(content.settings) > 1 else ''}"
-    parts.append(", ".join(filter(None, [_grid(content), of_seeds.strip()])))
+    of_seeds = f"{span(seeds)} {'seed' if seeds == [1] else 'seeds'} {'each' if len(content.settings) > 1 else ''}"
+    parts.append(", ".join([_grid(content), of_seeds.strip()]))
     if found:
         trained = sorted({(one.config["shortest"], one.config["longest"]) for one in found})
         tested = sorted({one.config["lengths"][-1] for one in found})
         how = f"lengths {trained[0][0]} to {trained[0][1]}" if len(trained) == 1 else "lengths that differ"
-        parts[1] += f"; trained on {how}, tested up to {_span(tested)}"
+        parts[1] += f"; trained on {how}, tested up to {span(tested)}"
     return ": ".join(parts) + "."
 
 
 def _grid(content: Content) -> str:
-    """What varies: as a product where every combination is there, else by the number of settings."""
-    axes = content.layout.axes
-    if math.prod(len(axis.values) for axis in axes) == len(content.settings):
-        return " x ".join(axis.counted for axis in axes)
-    return f"{len(content.settings)} settings, which differ in {'; '.join(axis.name for axis in axes)}"
+    """What varies, and the encoding and task that do not: as a product where every combination is there."""
+    layout = content.layout
+    encoding, task = (layout.shared.get(name, "") for name in ("encoding", "task"))
+    on = f" on {task}" if task else ""
+    if math.prod(len(axis.choices) for axis in layout.axes) != len(content.settings):
+        of = f" of {encoding}" if encoding else ""
+        names = [name for axis in layout.axes for name in axis.names]
+        return f"{len(content.settings)} settings{of}{on}, which differ in {listed(names)}"
+    # The encoding first, then the task, as a setting is named.
+    axes = sorted(layout.axes, key=lambda axis: ("encoding" not in axis.names, "task" not in axis.names))
+    product = " x ".join(axis.counted for axis in axes)
+    if not encoding:
+        return product + on
+    return ", ".join(filter(None, [encoding + on, product])) if task else f"{encoding} on {product}"
 
 
 SAID: dict[str, str] = {
@@ -59,9 +73,9 @@ SAID: dict[str, str] = {
 def what_became(content: Content) -> Iterator[Became]:
     for outcome in get_args(Kind):
         if outcome in SAID and (names := _named(content, outcome)):
-            yield Became(outcome, SAID[outcome], "; ".join(names))
+            yield Became(outcome, SAID[outcome], names)
         elif outcome == "keeps" and any(one.outcome in LOST for one in content.settings):
-            yield Became(outcome, SAID[outcome], "none")
+            yield Became(outcome, "No setting keeps its task to the longest test", [])
 
 
 # Names of settings that a sentence holds.
@@ -76,28 +90,52 @@ def _named(content: Content, outcome: str) -> list[str]:
     names = []
     for row, settings in rows.items():
         there = [setting for setting in settings if setting.outcome == outcome]
-        value = content.layout.rows.values[row]
         whole = len(there) == len(settings) > 1
         names += (
-            [content.layout.rows.said(value) + _kept_to(there)]
-            if whole and value
-            else [one.place.label + _kept_to([one]) for one in there]
+            [content.layout.rows.said(row) + _notes(content, there)]
+            if whole and content.layout.rows.names
+            else [one.place.label + _notes(content, [one]) for one in there]
         )
     left = len(names) - MOST_NAMES
     return names if left <= 1 else [*names[:MOST_NAMES], f"and {left} more"]
 
 
-def _kept_to(settings: list[Setting]) -> str:
+def _notes(content: Content, settings: list[Setting]) -> str:
+    """What is to be said of settings beside their name, in brackets."""
+    kept, by = _kept_to(content, settings), _kept_by(settings)
+    first = f"kept {by}" if by and not kept and settings[0].outcome != "keeps" else "; ".join(filter(None, [kept, by]))
+    notes = "; ".join(filter(None, [first, _unfinished(settings)]))
+    return f" ({notes})" if notes else ""
+
+
+def _kept_by(settings: list[Setting]) -> str:
+    """How many seeds keep the task at the longest test, where some but not all of a setting do."""
+    there = [one for one in settings if one.summary and one.outcome != "not tested"]
+    if not any(0 < one.keeping < one.n for one in there):
+        return ""
+    keeping, seeds, longest = ({one.keeping for one in there}, {one.n for one in there}, {one.longest for one in there})
+    by = f"by {span(sorted(keeping))} of {span(sorted(seeds))} seeds"
+    if settings[0].outcome == "keeps":
+        return by
+    return f"to {longest.pop() if len(longest) == 1 else 'the longest test'} {by}"
+
+
+def _kept_to(content: Content, settings: list[Setting]) -> str:
     """How far settings that lose their task keep it, where that is beyond training."""
     lost = [one for one in settings if one.summary and one.outcome in LOST]
     reached = sorted(
         {one.reach for one in lost if one.reach and one.summary and one.reach > one.summary.config["longest"]}
     )
-    if not lost or not reached:
+    if not reached:
         return ""
-    far = all(one.reach in reached for one in lost)
-    return f" (kept to {'' if far else 'at most '}{_span(reached) if far else reached[-1]})"
+    if any(one.reach not in reached for one in lost):
+        return f"kept to at most {reached[-1]}"
+    axes = [content.layout.columns, *content.layout.others]
+    by = f", by {listed([name for axis in axes for name in axis.names])}" if len(reached) > 1 else ""
+    return f"kept to {listed(reached, 'or')}{by}"
 
 
-def _span(values: list[int]) -> str:
-    return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
+def _unfinished(settings: list[Setting]) -> str:
+    """How many seeds the settings have, where some are not finished."""
+    finished, wanted = (sum(numbers) for numbers in zip(*((one.n, one.wanted) for one in settings), strict=True))
+    return "" if finished == wanted else f"{finished} of {counted(wanted, 'seed')} finished"

@@ -29,14 +29,21 @@
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && chosen) show(null); });
 
   const measure = document.getElementById("measure"), length = document.getElementById("length");
+  const caption = document.getElementById("caption");
   function paint() {
     const name = measure.options[measure.selectedIndex].text;
+    caption.textContent = `${name} at length ${length.value}, ${data.over}`;
     for (const square of all(".sq")) {
-      const value = data.values[`${square.dataset.r},${square.dataset.c}`]?.[measure.value]?.[length.value];
+      const { r, c, outcome, longest } = square.dataset;
+      const value = data.values[`${r},${c}`]?.[measure.value]?.[length.value];
+      // The word is about token accuracy at the longest test: beside anything else it says so.
+      const own = !longest || (measure.value === "accuracy" && length.value === longest);
+      const word = own ? outcome : `${outcome} at ${longest}`;
       square.className = value === undefined ? "sq empty" : `sq v${Math.round(data.levels * Math.min(Math.max(value, 0), 1))}`;
       square.querySelector("b").textContent = value === undefined ? "–" : value.toFixed(2);
+      square.querySelector("span").textContent = word;
       square.setAttribute("aria-label", `${square.dataset.name}: ${name} ${value === undefined ? "not measured" : value.toFixed(2)} ` +
-        `at length ${length.value}; ${square.querySelector("span").textContent}`);
+        `at length ${length.value}; ${word}`);
     }
   }
   if (measure) for (const select of [measure, length]) select.addEventListener("change", paint);
