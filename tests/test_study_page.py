@@ -212,7 +212,8 @@ def test_figures_and_their_data_are_written(tmp_path: Path):
     files = written_files(folder, tmp_path / "figures")
     names = ["atlas", "curves-offset-1", "curves-offset-2"]
     assert [*files] == sorted(
-        [f"{name}.{end}" for name in names for end in ("csv", "png", "svg")] + ["mechanism.csv", "statistics.csv"]
+        [f"{name}.{end}" for name in names for end in ("csv", "png", "svg")]
+        + ["about.txt", "mechanism.csv", "statistics.csv"]
     )
     assert all("<svg" in files[f"{name}.svg"] for name in names)
     rows = list(csv.DictReader(files["atlas.csv"].splitlines()))

@@ -43,12 +43,14 @@ def report(
     if interval not in ("t", "bootstrap"):
         raise unknown("interval", interval, ("t", "bootstrap"))
     from farfield.report.study_content import gather
-    from farfield.report.study_figures import write_files
+    from farfield.report.study_figures import check_folder, write_files
     from farfield.report.study_page import check_page, command_of, write_page
 
     chosen: Any = interval
     if output is not None:
         check_page(page)
+    if figures is not None:
+        check_folder(figures, folder)
     content = gather(folder, chosen)
     check_page(page)
     files = write_files(content, beside)

@@ -32,6 +32,27 @@ FORMATS = (".svg", ".png")
 COLUMNS = {"dilution_alpha": "dilution_intercept"}
 # Files of earlier reports that a report replaces even where its own tasks have other names.
 CURVES = re.compile(r"curves(-[A-Za-z0-9._-]+)?\.(svg|png|csv)")
+# All that a report writes, and the file by which it knows a folder again.
+OURS = re.compile(rf"(atlas|statistics|mechanism)\.(svg|png|csv)|{CURVES.pattern}")
+MARK, MARKED = "about.txt", "Figures and numbers of a farfield report; the next one replaces them.\n"
+
+
+def check_folder(figures: Path, store: Path) -> None:
+    """Refuse a folder for figures where they would lie among a store's files, or replace some that no report wrote.
+
+    Raises:
+        FarfieldError: naming the file.
+    """
+    if figures.resolve() == store.resolve():
+        raise FarfieldError(
+            f"--figures {figures} is the folder of the results: name another, as in {figures / 'figures'}"
+        )
+    if figures.is_dir() and not (figures / MARK).exists():
+        for path in sorted(figures.iterdir()):
+            if OURS.fullmatch(path.name):
+                raise FarfieldError(
+                    f"{path} is there and of no report of farfield: choose another folder with --figures"
+                )
 
 
 def write_files(content: Content, folder: Path) -> list[str]:
@@ -45,7 +66,7 @@ def write_files(content: Content, folder: Path) -> list[str]:
         old = [path for path in folder.iterdir() if CURVES.fullmatch(path.name)]
     except OSError as reason:
         raise FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another with --figures") from None
-    written = [*_write_tables(content, folder)]
+    written = [_write(folder / MARK, MARKED), *_write_tables(content, folder)]
     if any(setting.summary for setting in content.settings):
         written += [_write_figure(atlas_figure(content), folder / f"atlas{suffix}") for suffix in FORMATS]
         for column, name in enumerate(_file_names(content)):
@@ -235,8 +256,12 @@ def _write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> str:
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["setting"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    return _write(path, text.getvalue())
+
+
+def _write(path: Path, text: str) -> str:
     try:
-        write_atomically(path, lambda temporary: temporary.write_text(text.getvalue(), encoding="utf-8"))
+        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another folder with --figures") from None
     return path.name
