@@ -124,14 +124,13 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(engine, undistu
     moments, kept, seen, orphans = random.Random(0), set(), [], []
     for attempt in range(kills):
         process = start(file, folder, "--engine", engine)
-        if moments.random() < 0.15:  # as it starts, compiles or has just begun
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=moments.uniform(0.5, 4))
-        else:  # amid its writing, which takes too little of the time to be hit by moments drawn over all of it
-            wanted = min(200, len(kept) + moments.randint(1, 200 // kills))
-            while process.poll() is None and not (folder.exists() and cells(folder) >= wanted):
-                time.sleep(0.002)
-            time.sleep(moments.uniform(0, 0.05))
+        # A few lives end as they start, compile or have just begun; most amid their writing, which takes too little of
+        # the time to be hit by moments drawn over all of it. None is so long that the last finds nothing left to do.
+        end = time.monotonic() + (moments.uniform(0.5, 4) if moments.random() < 0.15 else 60)
+        wanted = min(200, len(kept) + moments.randint(1, 150 // kills))
+        while process.poll() is None and time.monotonic() < end and not (folder.exists() and cells(folder) >= wanted):
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.02))
         orphans += children(process.pid)
         process.send_signal(signal.SIGKILL)
         _, errors = process.communicate()
@@ -142,7 +141,7 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(engine, undistu
         kept = now
         seen.append(len(now))
     print(f"\n{engine}: cells after each of {kills} kills: {seen}")
-    assert len({count for count in seen if 0 < count < 200}) > kills // 3, "kills hit no run under way"
+    assert sum(count < 200 for count in seen) > 0.8 * kills, "kills hit no run under way"
     finish(file, folder, "--engine", engine)
     assert_equal(folder, undisturbed, 200)
     assert running(orphans or [0]) == []
