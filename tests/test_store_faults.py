@@ -126,6 +126,28 @@ def test_an_early_stores_shards_are_read(tmp_path):
     assert OpenStore(tmp_path).rows("SELECT DISTINCT encoding, task FROM cells").rows == [("rope", "offset:2")]
 
 
+@pytest.mark.parametrize("place", ["", "index", "checkpoints"])
+def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
+    identity = put(tmp_path, small_cell())
+    (tmp_path / place).mkdir(exist_ok=True)
+    loop, lost = tmp_path / place / "loop", tmp_path / place / f"{'0' * 16}.parquet"
+    loop.symlink_to("loop")
+    lost.symlink_to("nowhere")
+    assert Store(tmp_path).finished() == {identity}
+    assert standing(tmp_path).cells == len(OpenStore(tmp_path).cells()) == 1
+    found = {finding.file: finding.what for finding in verify(tmp_path).findings}
+    assert lost.relative_to(tmp_path).as_posix() in found
+    if not place:
+        assert found == dict.fromkeys((loop.name, lost.name), "a link that leads nowhere")
+
+
+def test_a_loop_in_place_of_the_index_stops_nothing(tmp_path):
+    put(tmp_path, small_cell())
+    (tmp_path / "index").symlink_to("index")
+    assert standing(tmp_path).cells == 1
+    assert [finding.file for finding in verify(tmp_path).findings] == ["index"]
+
+
 # Changed bytes
 
 

@@ -59,7 +59,7 @@ class Listing(NamedTuple):
         tensors: size of every file of tensors, by name.
         failures: identities of cells that failed.
         writing: files in the middle of being written, or left so.
-        other: names that no store gives.
+        other: names that no store gives, and links that lead nowhere.
         size: bytes of all files.
     """
 
@@ -81,16 +81,17 @@ def listing(folder: Path) -> Listing:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_dir():
-                    if entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
+                try:
+                    inside, state = entry.is_dir(), state_of(entry.stat())
+                except OSError as reason:  # a link that leads nowhere, or a file replaced in this instant
+                    if entry.is_symlink() or not isinstance(reason, FileNotFoundError):
                         found.other.append(entry.name)
                     continue
-                try:
-                    state = state_of(entry.stat())
-                except FileNotFoundError:  # renamed or replaced in this instant
-                    continue
-                size += state.size
-                _sort(found, entry.name, state)
+                if not inside:
+                    size += state.size
+                    _sort(found, entry.name, state)
+                elif entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
+                    found.other.append(entry.name)
     except FileNotFoundError:
         raise FarfieldError(
             f"there is no folder {folder}: name one that a study or `farfield train --out` wrote"
@@ -125,7 +126,7 @@ def indexes(folder: Path) -> list[Path]:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:  # gone, or a link that leads nowhere
         return 0
 
 

@@ -171,8 +171,14 @@ def _others(folder: Path, found: Listing) -> Iterator[Finding]:
     for name in sorted(found.writing):
         yield from _half_written(folder, name)
     for name in sorted(found.other):
-        what = "a folder that no store makes" if (folder / name).is_dir() else "a file that no store writes"
-        yield Finding(name, "unknown", True, what, REMOVE)
+        yield Finding(name, "unknown", True, _unknown(folder / name), REMOVE)
+
+
+def _unknown(path: Path) -> str:
+    """What a name is that no store gives."""
+    if path.is_symlink() and not path.exists():
+        return "a link that leads nowhere"
+    return "a folder that no store makes" if path.is_dir() else "a file that no store writes"
 
 
 def _half_written(folder: Path, name: str) -> Iterator[Finding]:
