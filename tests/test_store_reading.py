@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -362,6 +363,32 @@ def test_an_export_writes_over_nothing_and_leaves_nothing_half(folder, tmp_path,
             export(folder, bad, format="csv")
     with pytest.raises(FarfieldError, match="no finished cells"):
         export(tmp_path, tmp_path / "none.nc", format="netcdf")
+
+
+def test_an_export_replaces_no_device_and_no_file_of_a_store(folder, tmp_path):
+    shard = folder / f"{small_cell('learned').identity}.parquet"
+    (tmp_path / "link.parquet").symlink_to(shard)
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    put(tmp_path / "other", small_cell())
+    for output, said in {
+        shard: "lies in a store",
+        tmp_path / "link.parquet": "lies in a store",
+        folder / "new.csv": "lies in a store",
+        tmp_path / "other" / "new.csv": "lies in a store",
+        tmp_path / "loop.csv": "cannot write .*loop",
+        tmp_path / "pipe.csv": "is a device or a pipe",
+        tmp_path / ("a" * 300): "File name too long",
+        Path("/dev/null"): "is a device or a pipe",
+    }.items():
+        with pytest.raises(FarfieldError, match=said):
+            export(folder, output, format="csv", force=True)
+    assert verify(folder).findings == []
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    link.symlink_to(target)
+    export(folder, link, format="csv")
+    assert link.is_symlink()
+    assert target.read_text().startswith("identity,")
 
 
 # Commands

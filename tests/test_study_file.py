@@ -13,7 +13,7 @@ from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
 from farfield.studies import plan as planning
-from farfield.studies import programs
+from farfield.studies import programs, shards
 from farfield.studies.cells import Cell, Seeds
 from farfield.studies.programs import chunks
 from farfield.studies.settings import SETTINGS
@@ -158,6 +158,26 @@ def test_new_writes_the_example_once_and_plan_reads_it(tmp_path, capsys):
     assert (content["configurations"], content["cells"], content["missing"]) == (4, 12, 12)
     assert content["axes"] == {"encoding": ["rope", "learned"], "task": ["offset:1", "offset:3"]}
     assert content["estimate"] is None
+
+
+def test_new_leaves_the_old_file_where_the_disk_is_full(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text("mine")
+
+    def refused(*arguments) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "new", *map(str, arguments)])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    assert "is a folder: name a file in it" in refused(tmp_path)
+    assert "there is no folder" in refused(tmp_path / "absent" / "mine.toml")
+    assert "is a device" in refused("/dev/null", "--force")
+    monkeypatch.setattr(shards, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    for more in ([path, "--force"], [tmp_path / "new.toml"]):
+        assert refused(*more).endswith("No space left on device; nothing was left there\n")
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path):
