@@ -26,7 +26,7 @@ from farfield.studies.exporting import export
 from farfield.studies.identity import DATA_VERSION
 from farfield.studies.query import OpenStore
 from farfield.studies.standing import standing
-from farfield.studies.store import Store
+from farfield.studies.store import DamagedShard, Store
 from farfield.studies.verifying import verify
 from made_up import LENGTHS, measured, put
 from support import SPECS, name_of, small_cell, untrained
@@ -147,6 +147,9 @@ def test_results_have_their_weights(tmp_path):
     assert sorted(result.cell.seed for result in found) == [1, 2]
     np.testing.assert_array_equal(found[0].parameters.embedding, rope_result.parameters.embedding)
     assert list(ff.open(tmp_path).results("encoding = 'alibi'")) == []
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"")
+    with pytest.warns(DamagedShard):
+        assert len(list(ff.open(tmp_path).results())) == 2
 
 
 # The index

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from farfield.studies.shards import (
     read_shards,
     state_of,
     temporary_name,
+    tensors_name,
 )
 
 FOLDER = "index"
@@ -150,8 +151,11 @@ class Loaded(NamedTuple):
     faults: dict[Path, Fault]
 
 
-def load(folder: Path) -> Loaded:
+def load(folder: Path, *, keep: bool = True) -> Loaded:
     """Read a store.
+
+    Args:
+        keep: leave an index of what had to be opened, where that is worth it.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
@@ -170,9 +174,30 @@ def load(folder: Path) -> Loaded:
             faults[path] = shard
     _insert(connection, fresh, found)
     _views(connection)
-    if len(fresh) >= max(FEWEST, SHARE * len(found.shards)) or len(read) > MOST_FILES:
+    if keep and (len(fresh) >= max(FEWEST, SHARE * len(found.shards)) or len(read) > MOST_FILES):
         _write(connection, folder, read)
     return Loaded(connection, found, faults)
+
+
+# What :func:`incomplete` is to be told of every cell.
+TENSORS_OF_CELLS = "SELECT identity, tensors_sha256, tensors_bytes FROM cells"
+
+
+def incomplete(cells: Iterable[tuple[str, str, int | None]], found: Listing) -> dict[str, str]:
+    """Files of tensors that are missing or of another size than was written, by name, with the reason.
+
+    Args:
+        cells: rows of :data:`TENSORS_OF_CELLS`.
+    """
+    faults: dict[str, str] = {}
+    for identity, checksum, size in cells:
+        name = tensors_name(identity, checksum)
+        there = found.tensors.get(name)
+        if there is None:
+            faults[name] = "is missing"
+        elif size is not None and there != size:
+            faults[name] = f"has {there} of {size} bytes"
+    return faults
 
 
 def add(folder: Path, fresh: Sequence[tuple[Shard, State]]) -> None:

@@ -181,8 +181,7 @@ class OpenStore:
         from farfield.studies.store import Store
 
         found = self.rows(f"SELECT identity, config, data_version FROM cells WHERE {where}\nORDER BY identity").rows
-        store = Store.__new__(Store)
-        store.folder = self.folder
+        store = Store(self.folder, reading=True)
         for identity, config, data_version in found:
             if data_version != DATA_VERSION:
                 warnings.warn(f"{identity} was made under data version {data_version}: left out", stacklevel=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farfield.studies import record
+from farfield.studies import index, record
 from farfield.studies.identity import DATA_VERSION
 from farfield.studies.query import OpenStore
 
@@ -124,14 +124,9 @@ def standing(folder: Path) -> Standing:
     store = OpenStore(folder)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
     foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
-    for identity, checksum, size in store.rows("SELECT identity, tensors_sha256, tensors_bytes FROM cells").rows:
-        name = f"{identity}-{checksum[:12]}.safetensors"
-        there = store.listing.tensors.get(name)
-        if there is None:
-            damaged[name] = "is missing"
-        elif size is not None and there != size:
-            damaged[name] = f"has {there} of {size} bytes"
-    there = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
+    cells = store.rows(index.TENSORS_OF_CELLS).rows
+    damaged |= index.incomplete(cells, store.listing)
+    there = {identity for identity, *_ in cells}
     failures = {
         identity: told for identity in store.listing.failures if identity not in there
         for told in [failure(folder / f"{identity}.failed.json")]

@@ -35,30 +35,40 @@ class DamagedShard(UserWarning):
     """A file of the store is left out: it cannot be read whole, or is another cell's."""
 
 
+def unusable(folder: Path, reason: OSError) -> FarfieldError:
+    """The error for a folder that no store can be in."""
+    return FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another folder with --out")
+
+
 class Store:
     """Finished cells in a folder, for those who run cells; :func:`farfield.open` is for those who read them.
 
     Args:
         folder: made if it is missing.
+        reading: leave everything as it is; nothing is to be written then.
 
     Raises:
         FarfieldError: if the folder cannot be made or written to.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, reading: bool = False) -> None:
         self.folder = Path(folder)
+        self._reading = reading
         self._written: list[tuple[Shard, State]] = []
         self._lock = threading.Lock()
         self._told: set[Path] = set()
+        if not reading:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the folder, see that it can be written to, and remove what dead processes left."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             probe = shards.temporary_name(self.folder / "probe")
             probe.write_bytes(b"")
             probe.unlink(missing_ok=True)
         except OSError as reason:
-            raise FarfieldError(
-                f"cannot write to {self.folder}: {reason.strerror}; choose another folder with --out"
-            ) from None
+            raise unusable(self.folder, reason) from None
         self._remove_leftovers()
 
     def write(self, result: CellResult, made_by: dict[str, str] | None = None) -> None:
@@ -133,19 +143,14 @@ class Store:
 
         Shards are read whole once; of tensors, the size is compared. :meth:`read` compares their content as well.
         """
-        with (loaded := index.load(self.folder)).connection as connection:
-            rows = connection.execute("SELECT identity, tensors_sha256, tensors_bytes FROM cells").fetchall()
+        with (loaded := index.load(self.folder, keep=not self._reading)).connection as connection:
+            cells = connection.execute(index.TENSORS_OF_CELLS).fetchall()
         for path, fault in loaded.faults.items():
             self._damaged(path) if fault.kind == "damaged" else self._foreign(path, fault)
-        found = set()
-        for identity, checksum, size in rows:
-            name = shards.tensors_name(identity, checksum)
-            there = loaded.listing.tensors.get(name)
-            if there is None or there != (there if size is None else size):
-                self._damaged(self.folder / name)
-            else:
-                found.add(identity)
-        return frozenset(found)
+        damaged = index.incomplete(cells, loaded.listing)
+        for name in damaged:
+            self._damaged(self.folder / name)
+        return frozenset(identity for identity, *_ in cells) - {name[:16] for name in damaged}
 
     def _shard(self, cell: Cell) -> Path:
         return self.folder / f"{cell.identity}.parquet"
