@@ -13,7 +13,7 @@ import pytest
 import farfield as ff
 from farfield.errors import FarfieldError
 from farfield.studies import record, shards
-from farfield.studies.identity import DATA_VERSION
+from farfield.studies.identity import DATA_VERSION, identity_of
 from farfield.studies.query import OpenStore
 from farfield.studies.shards import Fault, Shard, read_shards
 from farfield.studies.standing import standing
@@ -146,6 +146,38 @@ def test_a_loop_in_place_of_the_index_stops_nothing(tmp_path):
     (tmp_path / "index").symlink_to("index")
     assert standing(tmp_path).cells == 1
     assert [finding.file for finding in verify(tmp_path).findings] == ["index"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: "[" * 100_000,
+        lambda record: {},
+        lambda record: record | {"identity": "a" * 16},
+        lambda record: record | {"config": {}},
+        lambda record: record | {"config": {"encoding": {"name": ["rope"]}, "task": {"name": "offset"}}},
+        lambda record: record | {"config": record["config"] | {"steps": 401}},
+        lambda record: record | {"reason": 3},
+        lambda record: [record],
+    ],
+)
+def test_a_record_of_a_failure_that_is_none_is_said_to_be_unreadable(change, tmp_path):
+    Store(tmp_path).write_failure(small_cell(), "out of memory")
+    (path,) = tmp_path.iterdir()
+    assert verify(tmp_path).findings == []
+    changed = change(json.loads(path.read_text()))
+    path.write_text(changed if isinstance(changed, str) else json.dumps(changed))
+    found = standing(tmp_path)
+    assert found.failures == {small_cell().identity: "a record that cannot be read"}
+    assert [group[:2] for group in found.groups] == [("?", "?")]
+    assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [(path.name, "damaged")]
+
+
+def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_path):
+    identity = identity_of({})
+    record = {"identity": identity, "reason": "none", "config": {}}
+    (tmp_path / f"{identity}.failed.json").write_text(json.dumps(record))
+    assert [group[:2] for group in standing(tmp_path).groups] == [("?", "?")]
 
 
 # Changed bytes

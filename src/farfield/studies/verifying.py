@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from farfield.studies import checkpoints, index
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
 from farfield.studies.shards import TEMPORARY, TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
+from farfield.studies.standing import UNREADABLE, failure
 
 RERUN = "run the study again: its cell is run again and the file replaced"
 REMOVE = "nothing reads it: remove it, unless it is yours to keep"
@@ -154,14 +154,9 @@ def _tensors(folder: Path, found: Listing, shards: dict[str, Shard], known: set[
 def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterator[Finding]:
     for identity in sorted(found.failures):
         name = f"{identity}.failed.json"
-        try:
-            record = json.loads((folder / name).read_text(encoding="utf-8"))
-            readable = record["identity"] == identity and isinstance(record["reason"], str)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, KeyError, TypeError):
-            readable = False
-        if not readable:
+        if failure(folder / name) == UNREADABLE:
+            if not (folder / name).exists():
+                continue  # finished just now
             yield Finding(name, "damaged", True, "a record of a failure that cannot be read", REMOVE)
         elif identity in shards:
             yield Finding(name, "leftover", False, "the cell has been finished since", "it may be removed")
