@@ -173,6 +173,15 @@ def test_a_record_of_a_failure_that_is_none_is_said_to_be_unreadable(change, tmp
     assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [(path.name, "damaged")]
 
 
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "[]", '{"study": {}}'])
+def test_a_record_of_a_study_that_is_none_is_named(content, tmp_path):
+    put(tmp_path, small_cell())
+    (tmp_path / "study.json").write_text(content)
+    assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [("study.json", "damaged")]
+    with pytest.raises(FarfieldError, match="remove it: the next run of the study writes it anew"):
+        record.read(tmp_path)
+
+
 def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_path):
     identity = identity_of({})
     record = {"identity": identity, "reason": "none", "config": {}}

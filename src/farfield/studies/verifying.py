@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from farfield.errors import FarfieldError
-from farfield.studies import checkpoints, index
+from farfield.studies import checkpoints, index, record
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
 from farfield.studies.shards import TEMPORARY, TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
@@ -90,6 +91,7 @@ def verify(folder: Path) -> Verified:
     findings += incomplete
     findings += _tensors(folder, found, shards, {finding.file for finding in incomplete})
     findings += _failures(folder, found, shards)
+    findings += _record(folder)
     findings += _others(folder, found)
     findings += _indexes(folder)
     findings += _checkpoints(folder)
@@ -160,6 +162,18 @@ def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterato
             yield Finding(name, "damaged", True, "a record of a failure that cannot be read", REMOVE)
         elif identity in shards:
             yield Finding(name, "leftover", False, "the cell has been finished since", "it may be removed")
+
+
+def _record(folder: Path) -> Iterator[Finding]:
+    try:
+        content = json.loads((folder / index.RECORD).read_text(encoding="utf-8"))
+        named = isinstance(content["study"]["name"], str)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        named = False
+    if not named:
+        yield Finding(index.RECORD, "damaged", True, "names no study that asked for the cells", record.ANEW)
 
 
 def _others(folder: Path, found: Listing) -> Iterator[Finding]:
