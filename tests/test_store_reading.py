@@ -261,6 +261,15 @@ def test_a_pivot_that_names_its_columns_is_answered(folder):
     assert OpenStore(folder).rows(query).columns == ["encoding", "0", "1"]
 
 
+def test_columns_of_one_name_are_numbered(folder, capsys):
+    query = 'SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS "A", 5 AS a'
+    answer = {"a": 1, "a_2": 2, "a_1": 3, "A": 4, "a_3": 5}
+    assert ff.open(folder).sql(query).to_dict("records") == [answer]
+    with pytest.raises(SystemExit):
+        main(["study", "sql", str(folder), query, "--json"])
+    assert json.loads(capsys.readouterr().out) == {"columns": [*answer], "rows": [answer]}
+
+
 def test_one_row_is_said_to_be_one(folder, capsys):
     with pytest.raises(SystemExit):
         main(["study", "sql", str(folder), "SELECT count(*) FROM cells"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from collections.abc import Iterator
@@ -110,7 +111,7 @@ class OpenStore:
         return [row[0] for row in self._connection.cursor().execute(f"DESCRIBE {table}").fetchall()]
 
     def sql(self, query: str) -> pandas.DataFrame:
-        """What a query of the tables ``measurements`` and ``cells`` finds.
+        """What a query of the tables ``measurements`` and ``cells`` finds; columns of one name are numbered.
 
         >>> ff.open("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
         ...                     "WHERE probe = 'accuracy' AND length = 48 GROUP BY encoding")
@@ -118,13 +119,11 @@ class OpenStore:
         Raises:
             FarfieldError: for a query that is wrong, does not read, or reaches for anything else.
         """
-        return self._run(query, lambda found: found.df())
+        return self._run(query, _frame)
 
     def rows(self, query: str) -> Table:
         """The same as plain rows, without pandas."""
-        return self._run(
-            query, lambda found: Table([column[0] for column in found.description or []], found.fetchall())
-        )
+        return self._run(query, lambda found: Table(_names_of(found), found.fetchall()))
 
     def _run(self, query: str, fetch: Any) -> Any:
         connection = self._connection.cursor()
@@ -213,6 +212,24 @@ def open(folder: Path | str) -> OpenStore:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
     return OpenStore(folder)
+
+
+def _frame(found: duckdb.DuckDBPyConnection) -> pandas.DataFrame:
+    names = _names_of(found)
+    frame = found.df()
+    frame.columns = names
+    return frame
+
+
+def _names_of(found: duckdb.DuckDBPyConnection) -> list[str]:
+    """The columns of an answer, each name once: ``a``, ``a_1``, ``a_2``."""
+    given = [column[0] for column in found.description or []]
+    names: list[str] = []
+    for name in given:
+        others = (f"{name}_{number}" for number in itertools.count(1))
+        free = (other for other in others if other not in names and other not in given)
+        names.append(next(free) if name in names else name)
+    return names
 
 
 def _holds_text(column: Any) -> bool:
