@@ -152,6 +152,28 @@ def test_results_have_their_weights(tmp_path):
         assert len(list(ff.open(tmp_path).results())) == 2
 
 
+STOPPED = """
+import os, signal, sys, threading
+from farfield.cli import main
+from farfield.studies import query
+original = query.interruptible
+def stopped(*given):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    return original(*given)
+query.interruptible = stopped
+main(["study", "sql", sys.argv[1], "SELECT count(*) FROM range(100000) a, range(100000) b, range(1000) c"])
+"""
+
+
+def test_a_signal_stops_a_query(tmp_path):
+    put(tmp_path, small_cell())
+    script = [sys.executable, "-c", STOPPED, str(tmp_path)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr.startswith("farfield: stopped")
+    assert len(done.stderr.splitlines()) == 1
+
+
 # The index
 
 

@@ -101,9 +101,9 @@ def _terminable() -> Iterator[None]:
 
 
 def _leave(code: int) -> None:
-    """End, without waiting for models still in training: what is stored is stored whole."""
-    engines = sys.modules.get("farfield.studies.engines")
-    if engines is not None and engines.busy():
+    """End, without waiting for models still in training or a query: what is stored is stored whole."""
+    modules = map(sys.modules.get, ("farfield.studies.engines", "farfield.studies.interrupting"))
+    if any(module.busy() for module in modules if module is not None):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, AttributeError):
                 stream.flush()

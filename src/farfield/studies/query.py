@@ -15,6 +15,7 @@ import numpy as np
 from farfield.errors import FarfieldError
 from farfield.studies import index
 from farfield.studies.index import Listing
+from farfield.studies.interrupting import interruptible
 from farfield.studies.shards import Fault, first_line, quoted
 
 if TYPE_CHECKING:
@@ -137,11 +138,7 @@ class OpenStore:
                     "one query that reads is wanted, for example SELECT encoding, avg(value) FROM measurements "
                     "WHERE probe = 'accuracy' GROUP BY encoding"
                 )
-            connection.execute("BEGIN TRANSACTION READ ONLY")
-            try:
-                return fetch(connection.execute(query))
-            finally:
-                connection.execute("ROLLBACK")
+            return interruptible(connection, lambda: _read(connection, query, fetch))
         except duckdb.PermissionException:
             raise FarfieldError(
                 "the query reaches outside the store: it may read the tables measurements and cells, and nothing else"
@@ -212,6 +209,14 @@ def open(folder: Path | str) -> OpenStore:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
     return OpenStore(folder)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, query: str, fetch: Any) -> Any:
+    connection.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        return fetch(connection.execute(query))
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _frame(found: duckdb.DuckDBPyConnection) -> pandas.DataFrame:
