@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import farfield as ff
@@ -187,6 +188,13 @@ def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_p
     record = {"identity": identity, "reason": "none", "config": {}}
     (tmp_path / f"{identity}.failed.json").write_text(json.dumps(record))
     assert [group[:2] for group in standing(tmp_path).groups] == [("?", "?")]
+
+
+def test_no_memory_is_not_taken_for_damage(tmp_path, monkeypatch):
+    path = tmp_path / f"{put(tmp_path, small_cell())}.parquet"
+    monkeypatch.setattr(shards, "_rows", lambda paths: (_ for _ in ()).throw(duckdb.OutOfMemoryException("none")))
+    with pytest.raises(duckdb.OutOfMemoryException):
+        one_of(path)
 
 
 # Changed bytes

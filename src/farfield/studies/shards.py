@@ -270,6 +270,8 @@ def _sealed(path: Path) -> bool | Fault:
 def _read(paths: list[tuple[Path, bool]]) -> Iterator[tuple[Path, Shard | Fault]]:
     try:
         rows = _rows([path for path, _ in paths])
+    except duckdb.OutOfMemoryException:  # which says nothing of the files
+        raise
     except (duckdb.Error, UnicodeDecodeError) as reason:
         if len(paths) > 1:
             half = len(paths) // 2
