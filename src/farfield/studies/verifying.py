@@ -71,7 +71,9 @@ class Verified:
 def verify(folder: Path) -> Verified:
     """Read every file of a store whole and compare it with what its name and its sibling say.
 
-    Nothing is changed. A cell that is finished while this looks may be missed, but is not called wrong.
+    One changed byte of a shard or of tensors is found; of early shards, only if it changes what they say. Records of
+    failures and of the study hold no checksum. Nothing is changed. A cell that is finished while this looks may be
+    missed, but is not called wrong.
 
     Raises:
         FarfieldError: if there is no such folder, it cannot be read, or it holds other files and none of a store.
