@@ -1,5 +1,6 @@
 """The command line as a person meets it: real processes, their output and their exit codes."""
 
+import errno
 import json
 import os
 import signal
@@ -7,9 +8,11 @@ import subprocess
 import sys
 import warnings
 
+import duckdb
 import pytest
 
 from farfield.cli import main
+from farfield.studies import study_file
 
 SMALL = ["--steps", "40", "--sequences", "64", "--model", "head:16", "--vocabulary", "8", "--test", "12,16,24"]
 
@@ -160,6 +163,36 @@ def test_a_reader_that_goes_away_is_no_error():
     )  # fmt: skip
     assert done.stdout.strip() == "encodings"
     assert done.stderr == ""
+
+
+def test_a_reader_that_went_away_is_told_of_by_the_exit_code():
+    """Also where the library that prints notices first."""
+    command = f"{sys.executable} -u -c 'from farfield.cli import main; main()' list"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        MemoryError(),
+        duckdb.OutOfMemoryException("failed to allocate data of size 16 KiB"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("a.so: failed to map segment from shared object"),
+    ],
+)
+def test_no_memory_is_said_in_one_line(reason, capsys, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(study_file, "schema", lambda: (_ for _ in ()).throw(reason))
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "schema"])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    assert said.err.startswith("farfield: error: there is not enough memory")
+    assert len(said.err.splitlines()) == 1
 
 
 def test_output_that_cannot_be_written_is_said_in_one_line():

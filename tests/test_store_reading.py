@@ -1,9 +1,8 @@
-"""Reading a store: measurements, queries, the index that only saves time, exports, and every fault named."""
+"""Reading a store: measurements, queries, the index that only saves time, exports, where it stands."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
@@ -21,44 +20,16 @@ from scipy.io import netcdf_file
 import farfield as ff
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.studies import index, record, shards
+from farfield.studies import index, shards
 from farfield.studies.cells import Cell
 from farfield.studies.exporting import export
-from farfield.studies.identity import DATA_VERSION, identity_of
+from farfield.studies.identity import DATA_VERSION
 from farfield.studies.query import OpenStore
 from farfield.studies.standing import standing
 from farfield.studies.store import DamagedShard, Store
 from farfield.studies.verifying import verify
+from made_up import LENGTHS, measured, put
 from support import SPECS, name_of, small_cell, untrained
-
-LENGTHS = (12, 16, 24, 48)
-
-
-def measured(seed: int, lengths=LENGTHS, final_loss: float = 0.5):
-    """What a cell might measure."""
-    random = np.random.default_rng(seed)
-    found = [
-        (probe, length, float(value))
-        for probe in ("accuracy", "sequence_accuracy", "peak_height")
-        for length, value in zip(lengths, random.uniform(size=len(lengths)), strict=True)
-    ]
-    found += [("chance", length, 0.05) for length in lengths]
-    return [*found, ("final_loss", None, final_loss), ("margin", None, float(random.normal()))]
-
-
-def put(folder: Path, cell: Cell, *, tensors: bytes | None = None, config=None, **more) -> str:
-    """Write a cell's two files without training it; returns its identity."""
-    folder.mkdir(exist_ok=True)
-    config = config or json.loads(json.dumps(cell.config()))
-    identity, content = identity_of(config), tensors or f"{cell.seed} {cell.encoding}".encode()
-    name = shards.tensors_name(identity, hashlib.sha256(content).hexdigest())
-    shards.write_atomically(folder / name, lambda path: path.write_bytes(content))
-    found = measured(cell.seed, **more)
-    shards.write_atomically(
-        folder / f"{identity}.parquet",
-        lambda path: shards.write_shard(path, shards.make_shard(identity, config, found, content)),
-    )
-    return identity
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +147,31 @@ def test_results_have_their_weights(tmp_path):
     assert sorted(result.cell.seed for result in found) == [1, 2]
     np.testing.assert_array_equal(found[0].parameters.embedding, rope_result.parameters.embedding)
     assert list(ff.open(tmp_path).results("encoding = 'alibi'")) == []
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"")
+    with pytest.warns(DamagedShard):
+        assert len(list(ff.open(tmp_path).results())) == 2
+
+
+STOPPED = """
+import os, signal, sys, threading
+from farfield.cli import main
+from farfield.studies import query
+original = query.interruptible
+def stopped(*given):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    return original(*given)
+query.interruptible = stopped
+main(["study", "sql", sys.argv[1], "SELECT count(*) FROM range(100000) a, range(100000) b, range(1000) c"])
+"""
+
+
+def test_a_signal_stops_a_query(tmp_path):
+    put(tmp_path, small_cell())
+    script = [sys.executable, "-c", STOPPED, str(tmp_path)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr.startswith("farfield: stopped")
+    assert len(done.stderr.splitlines()) == 1
 
 
 # The index
@@ -263,22 +259,6 @@ def test_readers_and_writers_at_once_see_whole_cells(few, tmp_path):
     assert len(everything(tmp_path)) == 16 * wanted
 
 
-def test_an_early_stores_shards_are_read(tmp_path):
-    """Those written before a shard held its own checksum."""
-    identity = put(tmp_path, small_cell())
-    path = tmp_path / f"{identity}.parquet"
-    early = tmp_path / "early"
-    with duckdb.connect() as connection:
-        connection.execute(
-            "COPY (SELECT * EXCLUDE (parts, tensors_bytes, content_sha256) REPLACE ('offset' AS task) "
-            f"FROM read_parquet('{path}')) TO '{early}' (FORMAT parquet)"
-        )
-    early.replace(path)
-    put(tmp_path, small_cell(seed=1))
-    assert verify(tmp_path).findings == []
-    assert OpenStore(tmp_path).rows("SELECT DISTINCT encoding, task FROM cells").rows == [("rope", "offset:2")]
-
-
 def test_an_encoding_that_this_code_does_not_know_is_written_with_its_settings(tmp_path):
     config = json.loads(json.dumps(small_cell("rope:base=100").config()))
     config["encoding"] = {"name": "spiral", "turns": 3, "start": 0.5}
@@ -298,75 +278,18 @@ def test_columns_name_an_encoding_as_a_user_writes_it(spec):
     assert len(written) <= max(len(spec), len(name_of(spec)) + len(":original_length=16"))
 
 
-# Faults
-
-
-def kinds(folder: Path) -> dict[str, str]:
-    return {finding.file: finding.kind for finding in verify(folder).findings}
-
-
-def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
-    cells = [small_cell(seed=seed) for seed in range(12)]
-    ids = [put(tmp_path, cell) for cell in cells]
-    sound = verify(tmp_path)
-    assert (sound.findings, sound.cells, sound.sound) == ([], 12, True)
-    assert sound.files == 24
-
-    def shard(at):
-        return tmp_path / f"{ids[at]}.parquet"
-
-    def tensors(at):
-        return next(tmp_path.glob(f"{ids[at]}-*"))
-
-    expected = {}
-    shard(0).write_bytes(shard(0).read_bytes()[:-100])  # cut off
-    expected |= {shard(0).name: "damaged", tensors(0).name: "orphan"}
-    tensors(1).write_bytes(tensors(1).read_bytes()[:-1])
-    expected[tensors(1).name] = "damaged"
-    tensors(2).write_bytes(b"x" * tensors(2).stat().st_size)
-    expected[tensors(2).name] = "damaged"
-    expected[tensors(3).name] = "damaged"
-    tensors(3).unlink()
-    expected[tensors(4).name] = "orphan"
-    shard(4).unlink()
-    copy = tmp_path / f"{'0' * 16}.parquet"
-    shutil.copy(shard(5), copy)
-    expected[copy.name] = "foreign"
-    copy = tmp_path / f"{ids[5]}-{'0' * 12}.safetensors"
-    shutil.copy(tensors(5), copy)
-    expected[copy.name] = "foreign"
-    second = b"the same cell with other last digits"
-    copy = tmp_path / shards.tensors_name(ids[6], hashlib.sha256(second).hexdigest())
-    copy.write_bytes(second)
-    expected[copy.name] = "duplicate"
-    rewritten(shard(7), "SELECT * REPLACE (value + 1e-12 AS value) FROM shard")
-    expected |= {shard(7).name: "damaged", tensors(7).name: "orphan"}
-    rewritten(shard(8), "FROM shard UNION ALL FROM shard")
-    expected |= {shard(8).name: "damaged", tensors(8).name: "orphan"}
-    rewritten(shard(9), "SELECT * REPLACE (replace(config, '\"steps\": 400', '\"steps\": 401') AS config) FROM shard")
-    expected |= {shard(9).name: "foreign", tensors(9).name: "orphan"}
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "deeper").mkdir()
-    dead = tmp_path / f"{ids[10]}.parquet.{shards.socket.gethostname()}.{2**22 + 1}-ab{shards.TEMPORARY}"
-    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{shards.TEMPORARY}"
-    dead.touch(), alive.touch()
-    expected |= {"notes.txt": "unknown", "deeper": "unknown", dead.name: "leftover", alive.name: "writing"}
-
-    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    found = verify(tmp_path)
-    assert {finding.file: finding.kind for finding in found.findings} == expected
-    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before, "nothing is touched"
-    assert not found.sound
-    assert found.cells == 4  # 5, 6, 10 and 11
-    harmless = {finding.kind for finding in found.findings if not finding.wrong}
-    assert harmless == {"duplicate", "leftover", "orphan", "writing"}
-    assert all(finding.what and finding.mend for finding in found.findings)
-    json.dumps(found.to_json(), allow_nan=False)
-
-
 def test_a_pivot_that_names_its_columns_is_answered(folder):
     query = "PIVOT (SELECT encoding, seed FROM cells) ON seed IN (0, 1) USING count(*)"
     assert OpenStore(folder).rows(query).columns == ["encoding", "0", "1"]
+
+
+def test_columns_of_one_name_are_numbered(folder, capsys):
+    query = 'SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS "A", 5 AS a'
+    answer = {"a": 1, "a_2": 2, "a_1": 3, "A": 4, "a_3": 5}
+    assert ff.open(folder).sql(query).to_dict("records") == [answer]
+    with pytest.raises(SystemExit):
+        main(["study", "sql", str(folder), query, "--json"])
+    assert json.loads(capsys.readouterr().out) == {"columns": [*answer], "rows": [answer]}
 
 
 def test_one_row_is_said_to_be_one(folder, capsys):
@@ -388,47 +311,6 @@ def test_seeds_are_in_columns_of_their_own_also_where_nothing_tells_them_apart(t
     put(tmp_path, small_cell(seed=3, data_seed=5))
     seeds = OpenStore(tmp_path).rows("SELECT seed, data_seed, evaluation_seed FROM cells ORDER BY data_seed").rows
     assert seeds == [(3, 3, 3), (3, 5, 3)]
-
-
-def test_a_folder_of_other_files_is_no_store_to_verify(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(FarfieldError, match="holds no cells: name a folder that a study"):
-        verify(tmp_path)
-
-
-def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere(tmp_path):
-    cells = [small_cell(seed=seed) for seed in range(4)]
-    for cell in [*cells[:3], small_cell("alibi")]:
-        put(tmp_path, cell)
-    (tmp_path / f"{'0' * 16}.parquet").write_bytes((tmp_path / f"{cells[0].identity}.parquet").read_bytes())
-    next(tmp_path.glob(f"{cells[1].identity}-*")).write_bytes(b"")
-    study = ff.Study(name="carry", question="Who?", seeds=1, common={"encoding": "rope", "task": "offset:1"})
-    record.write(tmp_path, record.Record(study, "quick"), [cell.identity for cell in cells])
-    found = standing(tmp_path)
-    assert found.asked == ("carry", "quick", 4, 2, 1)
-    assert [*found.foreign] == [f"{'0' * 16}.parquet"]
-    assert [name[:16] for name in found.damaged] == [cells[1].identity]
-    with pytest.warns(DamagedShard) as caught:
-        Store(tmp_path).finished()
-    assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
-    (tmp_path / "study.json").write_text("{}")
-    assert standing(tmp_path).asked is None
-
-
-def rewritten(path: Path, query: str) -> None:
-    """Replace a shard by what a query makes of it."""
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE shard AS FROM read_parquet('{path}')")
-        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
-
-
-def test_cells_of_an_older_data_version_are_kept_apart(tmp_path, monkeypatch):
-    put(tmp_path, small_cell())
-    monkeypatch.setattr("farfield.studies.identity.DATA_VERSION", DATA_VERSION + 1)
-    monkeypatch.setattr("farfield.studies.verifying.DATA_VERSION", DATA_VERSION + 1)
-    found = verify(tmp_path)
-    assert (found.cells, found.older, found.sound) == (0, 1, True)
-    assert [finding.kind for finding in found.findings] == ["older"]
 
 
 def test_standing_counts_by_encoding_and_task_and_says_what_is_wrong(tmp_path):
@@ -515,6 +397,31 @@ def test_an_export_writes_over_nothing_and_leaves_nothing_half(folder, tmp_path,
             export(folder, bad, format="csv")
     with pytest.raises(FarfieldError, match="no finished cells"):
         export(tmp_path, tmp_path / "none.nc", format="netcdf")
+
+
+def test_an_export_replaces_no_device_and_no_file_of_a_store(folder, tmp_path):
+    shard = folder / f"{small_cell('learned').identity}.parquet"
+    (tmp_path / "link.parquet").symlink_to(shard)
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    put(tmp_path / "other", small_cell())
+    for output, said in {
+        shard: "lies in a store",
+        tmp_path / "link.parquet": "lies in a store",
+        folder / "new.csv": "lies in a store",
+        tmp_path / "other" / "new.csv": "lies in a store",
+        tmp_path / "loop.csv": "cannot write .*loop",
+        tmp_path / "pipe.csv": "is a device or a pipe",
+        tmp_path / ("a" * 300): "File name too long",
+    }.items():
+        with pytest.raises(FarfieldError, match=said):
+            export(folder, output, format="csv", force=True)
+    assert verify(folder).findings == []
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    link.symlink_to(target)
+    export(folder, link, format="csv")
+    assert link.is_symlink()
+    assert target.read_text().startswith("identity,")
 
 
 # Commands

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import os
 
 import jax
 import pytest
@@ -12,14 +13,16 @@ from farfield import training
 from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
+from farfield.studies import index, programs, shards
 from farfield.studies import plan as planning
-from farfield.studies import programs
 from farfield.studies.cells import Cell, Seeds
 from farfield.studies.programs import chunks
 from farfield.studies.settings import SETTINGS
+from farfield.studies.store import DamagedShard
 from farfield.studies.study_file import example, schema
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
+from made_up import put
 
 HEAD = 'name = "a"\nquestion = "Why?"\nseeds = 2\n'
 SMALL = HEAD + '[common]\ntask = "offset:2"\n[grid]\nencoding = ["rope", "learned"]\n'
@@ -160,20 +163,61 @@ def test_new_writes_the_example_once_and_plan_reads_it(tmp_path, capsys):
     assert content["estimate"] is None
 
 
-def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path):
+def test_new_leaves_the_old_file_where_the_disk_is_full(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text("mine")
+
+    def refused(*arguments) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "new", *map(str, arguments)])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    assert "is a folder: name a file in it" in refused(tmp_path)
+    assert "there is no folder" in refused(tmp_path / "absent" / "mine.toml")
+    os.mkfifo(tmp_path / "pipe")  # no device of this machine, which a fault here would replace
+    assert "is a device or a pipe" in refused(tmp_path / "pipe", "--force")
+    (tmp_path / "pipe").unlink()
+    monkeypatch.setattr(shards, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    for more in ([path, "--force"], [tmp_path / "new.toml"]):
+        assert refused(*more).endswith("No space left on device; nothing was left there\n")
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "FEWEST", 1)
     study = ff.Study(
         **PLAIN | {"seeds": 3, "grid": {"encoding": ["rope", "rope:500", "learned"], "test": [[16], [16, 20]]}}
     )
     cells = study.cells()
     for cell in cells[:4]:
-        (tmp_path / f"{cell.identity}.parquet").touch()
+        put(tmp_path, cell)
+    before = sorted(tmp_path.iterdir())
     found = planning.plan(study, out=tmp_path, seconds=0)
+    assert sorted(tmp_path.iterdir()) == before, "not even an index"
     assert (found.cells, found.held) == (18, 4)
     assert sum(program.cells for program in found.programs) == 14
     assert (len(found.programs), found.test_programs) == (3, 4)  # a learned table's rows follow the longest test
     assert found.chunks == len(chunks(cells[4:]))
     assert planning.plan(study, out=tmp_path / "none", seconds=0).held == 0
     assert not (tmp_path / "none").exists()
+
+
+def test_a_plan_counts_damaged_cells_as_work_and_refuses_what_a_run_refuses(tmp_path):
+    study = ff.Study(**PLAIN | {"seeds": 3})
+    store, (cut, without, _) = tmp_path / "store", study.cells()
+    for cell in study.cells():
+        put(store, cell)
+    (store / f"{cut.identity}.parquet").write_bytes(b"PAR1")
+    next(store.glob(f"{without.identity}-*")).unlink()
+    with pytest.warns(DamagedShard) as caught:
+        assert planning.plan(study, out=store, seconds=0).held == 1
+    assert len(caught) == 2
+    (tmp_path / "file").touch()
+    for out in ("file", "file/below", "a" * 300):
+        with pytest.raises(ff.FarfieldError, match=out[:30]):
+            planning.plan(study, out=tmp_path / out, seconds=0)
 
 
 def test_an_estimate_grows_with_the_work_and_shrinks_with_workers(monkeypatch):

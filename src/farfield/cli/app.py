@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import signal
@@ -68,12 +69,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Terminated:
         code = TERMINATED
     except BrokenPipeError:
-        # The reader went away (`farfield list | head`): nothing is left to say.
-        _discard_output()
-        code = 141
-    except OSError as reason:
-        code = _fail(f"cannot write the output: {reason.strerror}")
-        _discard_output()
+        code = _unread()
+    except SystemExit as reason:  # as click and rich make of a broken pipe
+        if not isinstance(reason.__context__, BrokenPipeError):
+            raise
+        code = _unread()
+    except Exception as reason:
+        if _out_of_memory(reason):
+            code = _fail("there is not enough memory; what is finished is kept: run it again where there is more")
+        elif isinstance(reason, OSError):
+            code = _fail(f"cannot write the output: {reason.strerror}")
+            _discard_output()
+        else:
+            raise
     if code in (INTERRUPTED, TERMINATED):
         said = (
             "stopped; finished models are kept where there is a folder of results: the same command goes on from there"
@@ -103,14 +111,29 @@ def _terminable() -> Iterator[None]:
 
 
 def _leave(code: int) -> None:
-    """End, without waiting for models still in training: what is stored is stored whole."""
-    engines = sys.modules.get("farfield.studies.engines")
-    if engines is not None and engines.busy():
+    """End, without waiting for models still in training or a query: what is stored is stored whole."""
+    modules = map(sys.modules.get, ("farfield.studies.engines", "farfield.studies.interrupting"))
+    if any(module.busy() for module in modules if module is not None):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, AttributeError):
                 stream.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _unread() -> int:
+    """The exit code where the reader went away (`farfield list | head`): nothing is left to say."""
+    _discard_output()
+    return 141
+
+
+def _out_of_memory(reason: Exception) -> bool:
+    """Whether memory ran out, which everyone who asks for it tells in their own way."""
+    duckdb: Any = sys.modules.get("duckdb")
+    kinds = (MemoryError, *(() if duckdb is None else (duckdb.OutOfMemoryException,)))
+    refused = isinstance(reason, OSError) and reason.errno == errno.ENOMEM
+    unloaded = isinstance(reason, ImportError) and "failed to map segment" in str(reason)
+    return isinstance(reason, kinds) or refused or unloaded or "RESOURCE_EXHAUSTED" in str(reason)
 
 
 def _discard_output() -> None:

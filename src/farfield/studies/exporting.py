@@ -12,6 +12,7 @@ from scipy.io import netcdf_file
 
 from farfield.errors import FarfieldError, unknown
 from farfield.studies import index
+from farfield.studies.outputs import check_output
 from farfield.studies.shards import in_words, quoted, write_atomically
 
 FORMATS = ("csv", "parquet", "netcdf")
@@ -45,7 +46,8 @@ def export(
         force: write over a file that is there.
 
     Raises:
-        FarfieldError: for a file that is there or cannot be written, a store without cells, or an unknown format.
+        FarfieldError: for a file that is there, lies in a store or cannot be written, a store without cells, or an
+            unknown format.
     """
     if format not in FORMATS:
         raise unknown("format", str(format), FORMATS)
@@ -53,27 +55,29 @@ def export(
         raise unknown("table", str(table), TABLES)
     if format == "netcdf" and table != "measurements":
         raise FarfieldError("a NetCDF file holds cells and measurements in one: leave out the table")
-    if output.is_dir():
-        raise FarfieldError(f"{output} is a folder: name a file in it")
-    if not output.parent.is_dir():
-        raise FarfieldError(f"there is no folder {output.parent}: make it, or name a file in one that exists")
-    if output.exists() and not force:
-        raise FarfieldError(f"{output} is there already: name another file, or --force to write over it")
+    file = check_output(output, force=force)
     with (loaded := index.load(folder)).connection as connection:
         (count,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() or (0,)
         if not count:
             raise FarfieldError(f"{folder} holds no finished cells: there is nothing to export")
+        _check_outside(output, file, folder)
         rows = f"SELECT * {_left_out(format, table)} FROM {table} ORDER BY ALL"
         try:
             if format == "netcdf":
                 content = _netcdf(connection)
-                write_atomically(output, content)
+                write_atomically(file, content)
                 return len(loaded.listing.shards) - len(loaded.faults)
             options = "FORMAT csv, HEADER" if format == "csv" else "FORMAT parquet"
-            write_atomically(output, lambda path: connection.execute(f"COPY ({rows}) TO {quoted(path)} ({options})"))
+            write_atomically(file, lambda path: connection.execute(f"COPY ({rows}) TO {quoted(path)} ({options})"))
         except (OSError, duckdb.Error) as reason:
             raise FarfieldError(f"cannot write {output}: {in_words(reason)}; nothing was left there") from None
         return int(count)
+
+
+def _check_outside(output: Path, file: Path, folder: Path) -> None:
+    """Refuse a file in the store itself, or beside the cells of another (FarfieldError)."""
+    if file.is_relative_to(folder.resolve()) or index.listing(file.parent).shards:
+        raise FarfieldError(f"{output} lies in a store, which holds cells and nothing else: name a file elsewhere")
 
 
 def _left_out(format: str, table: str) -> str:

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from farfield.studies.shards import (
     read_shards,
     state_of,
     temporary_name,
+    tensors_name,
 )
 
 FOLDER = "index"
@@ -59,7 +60,7 @@ class Listing(NamedTuple):
         tensors: size of every file of tensors, by name.
         failures: identities of cells that failed.
         writing: files in the middle of being written, or left so.
-        other: names that no store gives.
+        other: names that no store gives, and links that lead nowhere.
         size: bytes of all files.
     """
 
@@ -81,16 +82,17 @@ def listing(folder: Path) -> Listing:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_dir():
-                    if entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
+                try:
+                    inside, state = entry.is_dir(), state_of(entry.stat())
+                except OSError as reason:  # a link that leads nowhere, or a file replaced in this instant
+                    if entry.is_symlink() or not isinstance(reason, FileNotFoundError):
                         found.other.append(entry.name)
                     continue
-                try:
-                    state = state_of(entry.stat())
-                except FileNotFoundError:  # renamed or replaced in this instant
-                    continue
-                size += state.size
-                _sort(found, entry.name, state)
+                if not inside:
+                    size += state.size
+                    _sort(found, entry.name, state)
+                elif entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
+                    found.other.append(entry.name)
     except FileNotFoundError:
         raise FarfieldError(
             f"there is no folder {folder}: name one that a study or `farfield train --out` wrote"
@@ -125,7 +127,7 @@ def indexes(folder: Path) -> list[Path]:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:  # gone, or a link that leads nowhere
         return 0
 
 
@@ -149,8 +151,11 @@ class Loaded(NamedTuple):
     faults: dict[Path, Fault]
 
 
-def load(folder: Path) -> Loaded:
+def load(folder: Path, *, keep: bool = True) -> Loaded:
     """Read a store.
+
+    Args:
+        keep: leave an index of what had to be opened, where that is worth it.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
@@ -169,9 +174,30 @@ def load(folder: Path) -> Loaded:
             faults[path] = shard
     _insert(connection, fresh, found)
     _views(connection)
-    if len(fresh) >= max(FEWEST, SHARE * len(found.shards)) or len(read) > MOST_FILES:
+    if keep and (len(fresh) >= max(FEWEST, SHARE * len(found.shards)) or len(read) > MOST_FILES):
         _write(connection, folder, read)
     return Loaded(connection, found, faults)
+
+
+# What :func:`incomplete` is to be told of every cell.
+TENSORS_OF_CELLS = "SELECT identity, tensors_sha256, tensors_bytes FROM cells"
+
+
+def incomplete(cells: Iterable[tuple[str, str, int | None]], found: Listing) -> dict[str, str]:
+    """Files of tensors that are missing or of another size than was written, by name, with the reason.
+
+    Args:
+        cells: rows of :data:`TENSORS_OF_CELLS`.
+    """
+    faults: dict[str, str] = {}
+    for identity, checksum, size in cells:
+        name = tensors_name(identity, checksum)
+        there = found.tensors.get(name)
+        if there is None:
+            faults[name] = "is missing"
+        elif size is not None and there != size:
+            faults[name] = f"has {there} of {size} bytes"
+    return faults
 
 
 def add(folder: Path, fresh: Sequence[tuple[Shard, State]]) -> None:

@@ -34,6 +34,7 @@ from farfield.studies.programs import (
     programs_of_training,
     training_key,
 )
+from farfield.studies.store import Store, unusable
 from farfield.studies.study import Study
 from farfield.tasks import tasks
 
@@ -185,7 +186,7 @@ def plan(
         seconds: no further program is measured where it would take longer; 0 for no estimate at all.
 
     Raises:
-        FarfieldError: if the study has no such budget.
+        FarfieldError: if the study has no such budget, or ``out`` is no folder.
     """
     cells = study.cells(budget)
     missing = cells if out is None else _missing(cells, Path(out))
@@ -195,9 +196,19 @@ def plan(
 
 
 def _missing(cells: Sequence[Cell], folder: Path) -> list[Cell]:
-    """Cells that a store's folder does not hold; a folder that is not there holds none."""
-    held = {path.stem for path in folder.glob("*.parquet")}
-    return [cell for cell in cells if cell.identity not in held] if held else list(cells)
+    """Cells that a store's folder does not hold whole, one warning a damaged file; one that is not there holds none.
+
+    Raises:
+        FarfieldError: for what is no folder, or cannot be one.
+    """
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        return list(cells)
+    except OSError as reason:
+        raise unusable(folder, reason) from None
+    held = Store(folder, reading=True).finished()
+    return [cell for cell in cells if cell.identity not in held]
 
 
 def _programs(found: Iterable[Chunk]) -> tuple[Program, ...]:

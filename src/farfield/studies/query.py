@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from farfield.arguments import checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import index
 from farfield.studies.index import Listing
+from farfield.studies.interrupting import interruptible
 from farfield.studies.shards import Fault, first_line, quoted
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class OpenStore:
         return [row[0] for row in self._connection.cursor().execute(f"DESCRIBE {table}").fetchall()]
 
     def sql(self, query: str) -> pandas.DataFrame:
-        """What a query of the tables ``measurements`` and ``cells`` finds.
+        """What a query of the tables ``measurements`` and ``cells`` finds; columns of one name are numbered.
 
         >>> ff.open("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
         ...                     "WHERE probe = 'accuracy' AND length = 48 GROUP BY encoding")
@@ -119,13 +121,11 @@ class OpenStore:
         Raises:
             FarfieldError: for a query that is wrong, does not read, or reaches for anything else.
         """
-        return self._run(query, lambda found: found.df())
+        return self._run(query, _frame)
 
     def rows(self, query: str) -> Table:
         """The same as plain rows, without pandas."""
-        return self._run(
-            query, lambda found: Table([column[0] for column in found.description or []], found.fetchall())
-        )
+        return self._run(query, lambda found: Table(_names_of(found), found.fetchall()))
 
     def _run(self, query: str, fetch: Any) -> Any:
         connection = self._connection.cursor()
@@ -139,11 +139,7 @@ class OpenStore:
                     "one query that reads is wanted, for example SELECT encoding, avg(value) FROM measurements "
                     "WHERE probe = 'accuracy' GROUP BY encoding"
                 )
-            connection.execute("BEGIN TRANSACTION READ ONLY")
-            try:
-                return fetch(connection.execute(query))
-            finally:
-                connection.execute("ROLLBACK")
+            return interruptible(connection, lambda: _read(connection, query, fetch))
         except duckdb.PermissionException:
             raise FarfieldError(
                 "the query reaches outside the store: it may read the tables measurements and cells, and nothing else"
@@ -179,18 +175,15 @@ class OpenStore:
         """
         from farfield.studies.cells import Cell
         from farfield.studies.identity import DATA_VERSION
-        from farfield.studies.store import DamagedShard, read_result
+        from farfield.studies.store import Store
 
         found = self.rows(f"SELECT identity, config, data_version FROM cells WHERE {where}\nORDER BY identity").rows
-
-        def damaged(path: Path) -> None:
-            warnings.warn(f"{path} is damaged or incomplete: left out", DamagedShard, stacklevel=4)
-
+        store = Store(self.folder, reading=True)
         for identity, config, data_version in found:
             if data_version != DATA_VERSION:
                 warnings.warn(f"{identity} was made under data version {data_version}: left out", stacklevel=2)
                 continue
-            result = read_result(self.folder, Cell.from_config(json.loads(config)), damaged)
+            result = store.read(Cell.from_config(json.loads(config)))
             if result is not None:
                 yield result
 
@@ -217,6 +210,32 @@ def open(folder: Path | str) -> OpenStore:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
     return OpenStore(folder)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, query: str, fetch: Any) -> Any:
+    connection.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        return fetch(connection.execute(query))
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _frame(found: duckdb.DuckDBPyConnection) -> pandas.DataFrame:
+    names = _names_of(found)
+    frame = found.df()
+    frame.columns = names
+    return frame
+
+
+def _names_of(found: duckdb.DuckDBPyConnection) -> list[str]:
+    """The columns of an answer, each name once: ``a``, ``a_1``, ``a_2``."""
+    given = [column[0] for column in found.description or []]
+    names: list[str] = []
+    for name in given:
+        others = (f"{name}_{number}" for number in itertools.count(1))
+        free = (other for other in others if other not in names and other not in given)
+        names.append(next(free) if name in names else name)
+    return names
 
 
 def _holds_text(column: Any) -> bool:

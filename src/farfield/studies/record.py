@@ -16,6 +16,8 @@ from farfield.studies.shards import cannot_write, in_words, versions, write_atom
 if TYPE_CHECKING:
     from farfield.studies.study import Study
 
+ANEW = "remove it: the next run of the study writes it anew"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -113,15 +115,17 @@ def read(folder: Path) -> Record | None:
     except OSError as reason:
         raise FarfieldError(f"{path} cannot be read: {in_words(reason)}") from None
     except (ValueError, RecursionError):
-        raise FarfieldError(f"{path} is damaged: it is no JSON; running the study again writes it anew") from None
+        raise FarfieldError(f"{path} is damaged: it is no JSON; {ANEW}") from None
     try:
         study = Study(**content["study"])
         record = Record(study, content.get("budget"), content.get("command"))
         study.seeds_of(record.budget)
     except FarfieldError as reason:
-        raise FarfieldError(f"{path} holds a study that cannot be run: {' '.join(str(reason).split())}") from None
+        raise FarfieldError(
+            f"{path} holds a study that cannot be run: {' '.join(str(reason).split())}; {ANEW}"
+        ) from None
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise FarfieldError(f"{path} is not what `farfield study run` writes") from None
+        raise FarfieldError(f"{path} is not what `farfield study run` writes; {ANEW}") from None
     if not isinstance(record.command, str | None):
-        raise FarfieldError(f"{path} is not what `farfield study run` writes")
+        raise FarfieldError(f"{path} is not what `farfield study run` writes; {ANEW}")
     return record

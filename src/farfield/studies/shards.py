@@ -1,7 +1,8 @@
 """Files of a store: written whole or not at all, and read with everything checked that they say of themselves.
 
 A **shard** ``<identity>.parquet`` holds the measurements of one cell in long form, its configuration, the versions
-that made it and two checksums: of its own content, and of the tensors in its sibling.
+that made it and two checksums: of its own bytes, and of the tensors in its sibling. Early ones hold a checksum of
+what they say in place of that of their bytes, the earliest none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import duckdb
 import numpy as np
 
 from farfield.errors import FarfieldError
+from farfield.studies import sealing
 from farfield.studies.columns import types_of, written
 from farfield.studies.identity import data_version_of
 
@@ -208,13 +210,13 @@ def write_shard(path: Path, shard: Shard) -> None:
         connection.execute(
             "COPY (SELECT $identity AS identity, $encoding AS encoding, $task AS task, CAST($seed AS BIGINT) AS seed, "
             f"probe, NULLIF(length, -1) AS length, {NUMBER}, $config AS config, $versions AS versions, "
-            "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, $parts AS parts, "
-            f"$content_sha256 AS content_sha256 FROM rows) TO {quoted(path)} (FORMAT parquet)",
+            "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, $parts AS parts "
+            f"FROM rows) TO {quoted(path)} (FORMAT parquet, {sealing.OPTION})",
             {name: getattr(shard, name) for name in Shard._fields[:4]}
             | {name: json.dumps(getattr(shard, name)) for name in ("parts", "config", "versions")}
-            | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes}
-            | {"content_sha256": _checksum(shard)},
+            | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes},
         )
+    sealing.seal(path)
 
 
 def make_shard(
@@ -263,25 +265,40 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequenc
 
 def read_shards(paths: Sequence[Path]) -> Iterator[tuple[Path, Shard | Fault]]:
     """Every shard, or what is wrong with it."""
-    with connect() as connection:
-        for start in range(0, len(paths), BATCH):
-            yield from _read(connection, list(paths[start : start + BATCH]))
+    for start in range(0, len(paths), BATCH):
+        batch = paths[start : start + BATCH]
+        sealed = {path: _sealed(path) for path in batch}
+        for path, seal in sealed.items():
+            if isinstance(seal, Fault):
+                yield path, seal
+        yield from _read([(path, seal) for path, seal in sealed.items() if not isinstance(seal, Fault)])
 
 
-def _read(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Iterator[tuple[Path, Shard | Fault]]:
+def _sealed(path: Path) -> bool | Fault:
+    """Whether a shard holds the hash of its bytes, and those are its bytes: only then are they sure to be whole."""
     try:
-        rows = _rows(connection, paths)
+        found = sealing.whole(path)
+    except OSError as reason:
+        return Fault("damaged", f"cannot be read: {reason.strerror}")
+    return Fault("damaged", "holds other bytes than were written") if found is False else found is True
+
+
+def _read(paths: list[tuple[Path, bool]]) -> Iterator[tuple[Path, Shard | Fault]]:
+    try:
+        rows = _rows([path for path, _ in paths])
+    except duckdb.OutOfMemoryException:  # which says nothing of the files
+        raise
     except (duckdb.Error, UnicodeDecodeError) as reason:
         if len(paths) > 1:
             half = len(paths) // 2
-            yield from _read(connection, paths[:half])
-            yield from _read(connection, paths[half:])
+            yield from _read(paths[:half])
+            yield from _read(paths[half:])
         else:
-            yield paths[0], Fault("damaged", f"cannot be read: {first_line(reason)}")
+            yield paths[0][0], Fault("damaged", f"cannot be read: {first_line(reason)}")
         return
-    for path in paths:
+    for path, seal in paths:
         row = rows.get(str(path))
-        yield path, Fault("damaged", "holds no rows") if row is None else _checked(path, *row)
+        yield path, Fault("damaged", "holds no rows") if row is None else _checked(path, seal, *row)
 
 
 # `list` keeps the order of a file's rows where that is asked for. Early shards lack three of the columns.
@@ -298,13 +315,16 @@ QUERY = """
 """
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[Any, ...]]:
+def _rows(paths: list[Path]) -> dict[str, tuple[Any, ...]]:
     # A list of names is taken as patterns, in which these signs stand for others.
     names = [re.sub(r"([*?\[])", r"[\1]", str(path)) for path in paths]
-    return {row[0]: row[1:] for row in connection.execute(QUERY, [names]).fetchall()}
+    if not names:
+        return {}
+    with connect() as connection:  # a new one, for a damaged file may leave it unusable
+        return {row[0]: row[1:] for row in connection.execute(QUERY, [names]).fetchall()}
 
 
-def _checked(path: Path, different: int, checksum: str | None, *columns: Any) -> Shard | Fault:
+def _checked(path: Path, sealed: bool, different: int, checksum: str | None, *columns: Any) -> Shard | Fault:
     if different != 1:
         return Fault("foreign", "holds rows of several cells")
     try:
@@ -318,13 +338,15 @@ def _checked(path: Path, different: int, checksum: str | None, *columns: Any) ->
         )
         identity = shard.identity
         known = data_version_of(shard.config, identity)
-    except (TypeError, ValueError, AttributeError):
-        return Fault("damaged", "holds no configuration that can be read")
+        content = _checksum(shard)
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        return Fault("damaged", "holds no cell that can be read")
     if path.name != f"{identity}.parquet":
         return Fault("foreign", f"holds the cell {identity}, which is not what its name says")
     if known is None:
         return Fault("foreign", "holds a configuration whose hash is not its name")
-    if checksum is not None and checksum != _checksum(shard):
+    # One that names its parts was written with a checksum.
+    if not sealed and checksum != (content if checksum is not None or shard.parts is not None else None):
         return Fault("damaged", "holds other numbers than were written")
     if len({*zip(shard.probes, shard.lengths.tolist(), strict=True)}) < len(shard.probes):
         return Fault("damaged", "holds a measurement twice")
@@ -332,7 +354,7 @@ def _checked(path: Path, different: int, checksum: str | None, *columns: Any) ->
 
 
 def _checksum(shard: Shard) -> str:
-    """Checksum of everything a shard says, so that a flipped bit in a number is found."""
+    """Checksum of everything a shard says, which early ones hold; TypeError if a text is none."""
     content = json.dumps(shard[:-2], sort_keys=True).encode()
     # NaN has many bit patterns, and a file need not keep which.
     values = np.where(np.isnan(shard.values), np.nan, shard.values)

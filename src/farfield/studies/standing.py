@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farfield.studies import record
-from farfield.studies.identity import DATA_VERSION
+from farfield.studies import index, record
+from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.query import OpenStore
 
 
@@ -124,14 +124,9 @@ def standing(folder: Path) -> Standing:
     store = OpenStore(folder)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
     foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
-    for identity, checksum, size in store.rows("SELECT identity, tensors_sha256, tensors_bytes FROM cells").rows:
-        name = f"{identity}-{checksum[:12]}.safetensors"
-        there = store.listing.tensors.get(name)
-        if there is None:
-            damaged[name] = "is missing"
-        elif size is not None and there != size:
-            damaged[name] = f"has {there} of {size} bytes"
-    there = {row[0] for row in store.rows("SELECT identity FROM cells").rows}
+    cells = store.rows(index.TENSORS_OF_CELLS).rows
+    damaged |= index.incomplete(cells, store.listing)
+    there = {identity for identity, *_ in cells}
     failures = {
         identity: told for identity in store.listing.failures if identity not in there
         for told in [failure(folder / f"{identity}.failed.json")]
@@ -187,10 +182,17 @@ def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
     return [groups[key] for key in sorted(groups)]
 
 
+# Stands for what an unreadable record does not say.
+UNREADABLE = "a record that cannot be read", {"encoding": "?", "task": "?"}
+
+
 def failure(path: Path) -> tuple[str, dict[str, Any]]:
-    """Why a cell failed, and its configuration."""
+    """Why a cell failed, and its configuration; :data:`UNREADABLE` where its record is not one of the cell it names."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return str(told["reason"]), dict(told["config"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "a record that cannot be read", {"encoding": "?", "task": "?"}
+        reason, config, identity = told["reason"], dict(told["config"]), path.name.partition(".")[0]
+        named = all(isinstance(config[part]["name"], str) for part in ("encoding", "task"))
+        known = told["identity"] == identity and data_version_of(config, identity) is not None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return UNREADABLE
+    return (reason, config) if known and named and isinstance(reason, str) else UNREADABLE

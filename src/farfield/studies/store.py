@@ -13,7 +13,6 @@ import hashlib
 import json
 import threading
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -36,22 +35,9 @@ class DamagedShard(UserWarning):
     """A file of the store is left out: it cannot be read whole, or is another cell's."""
 
 
-def read_result(folder: Path, cell: Cell, damaged: Callable[[Path], None]) -> CellResult | None:
-    """A finished cell; None if it is not there, or after telling which of its files is damaged."""
-    path = folder / f"{cell.identity}.parquet"
-    if not path.exists():
-        return None
-    ((_, shard),) = shards.read_shards([path])
-    if not isinstance(shard, Shard):
-        return damaged(path)
-    tensors = folder / shards.tensors_name(cell.identity, shard.tensors_sha256)
-    try:
-        content = tensors.read_bytes()
-        if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
-            return damaged(tensors)
-        return from_arrays(cell, load(content))
-    except (OSError, KeyError, SafetensorError):
-        return damaged(tensors)
+def unusable(folder: Path, reason: OSError) -> FarfieldError:
+    """The error for a folder that no store can be in."""
+    return FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another folder with --out")
 
 
 class Store:
@@ -59,25 +45,30 @@ class Store:
 
     Args:
         folder: made if it is missing.
+        reading: leave everything as it is; nothing is to be written then.
 
     Raises:
         FarfieldError: if the folder cannot be made or written to.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, reading: bool = False) -> None:
         self.folder = Path(folder)
+        self._reading = reading
         self._written: list[tuple[Shard, State]] = []
         self._lock = threading.Lock()
         self._told: set[Path] = set()
+        if not reading:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the folder, see that it can be written to, and remove what dead processes left."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             probe = shards.temporary_name(self.folder / "probe")
             probe.write_bytes(b"")
             probe.unlink(missing_ok=True)
         except OSError as reason:
-            raise FarfieldError(
-                f"cannot write to {self.folder}: {reason.strerror}; choose another folder with --out"
-            ) from None
+            raise unusable(self.folder, reason) from None
         self._remove_leftovers()
 
     def write(self, result: CellResult, made_by: dict[str, str] | None = None) -> None:
@@ -132,26 +123,34 @@ class Store:
 
     def read(self, cell: Cell) -> CellResult | None:
         """A finished cell, or None if it is not there or its files are damaged (one warning a store names the file)."""
-        return read_result(self.folder, cell, self._damaged)
+        path = self._shard(cell)
+        if not path.exists():
+            return None
+        ((_, shard),) = shards.read_shards([path])
+        if not isinstance(shard, Shard):
+            return self._damaged(path)
+        tensors = self._tensors(cell, shard.tensors_sha256)
+        try:
+            content = tensors.read_bytes()
+            if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
+                return self._damaged(tensors)
+            return from_arrays(cell, load(content))
+        except (OSError, KeyError, SafetensorError):
+            return self._damaged(tensors)
 
     def finished(self) -> frozenset[str]:
         """Identities of the cells that are there, fast for thousands; one warning names each damaged file.
 
         Shards are read whole once; of tensors, the size is compared. :meth:`read` compares their content as well.
         """
-        with (loaded := index.load(self.folder)).connection as connection:
-            rows = connection.execute("SELECT identity, tensors_sha256, tensors_bytes FROM cells").fetchall()
+        with (loaded := index.load(self.folder, keep=not self._reading)).connection as connection:
+            cells = connection.execute(index.TENSORS_OF_CELLS).fetchall()
         for path, fault in loaded.faults.items():
             self._damaged(path) if fault.kind == "damaged" else self._foreign(path, fault)
-        found = set()
-        for identity, checksum, size in rows:
-            name = shards.tensors_name(identity, checksum)
-            there = loaded.listing.tensors.get(name)
-            if there is None or there != (there if size is None else size):
-                self._damaged(self.folder / name)
-            else:
-                found.add(identity)
-        return frozenset(found)
+        damaged = index.incomplete(cells, loaded.listing)
+        for name in damaged:
+            self._damaged(self.folder / name)
+        return frozenset(identity for identity, *_ in cells) - {name[:16] for name in damaged}
 
     def _shard(self, cell: Cell) -> Path:
         return self.folder / f"{cell.identity}.parquet"
@@ -163,7 +162,8 @@ class Store:
         return self.folder / f"{cell.identity}.failed.json"
 
     def _damaged(self, path: Path) -> None:
-        self._warn(path, "is damaged or incomplete: its cell is run again if it is wanted")
+        mend = "left out" if self._reading else "its cell is run again if it is wanted"
+        self._warn(path, f"is damaged or incomplete: {mend}")
 
     def _foreign(self, path: Path, fault: Fault) -> None:
         self._warn(path, f"{fault.what}: it is left out; remove it unless this run replaces it")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from farfield.errors import FarfieldError
-from farfield.studies import checkpoints, index
+from farfield.studies import checkpoints, index, record
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
 from farfield.studies.shards import TEMPORARY, TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
+from farfield.studies.standing import UNREADABLE, failure
 
 RERUN = "run the study again: its cell is run again and the file replaced"
 REMOVE = "nothing reads it: remove it, unless it is yours to keep"
@@ -70,7 +71,9 @@ class Verified:
 def verify(folder: Path) -> Verified:
     """Read every file of a store whole and compare it with what its name and its sibling say.
 
-    Nothing is changed. A cell that is finished while this looks may be missed, but is not called wrong.
+    One changed byte of a shard or of tensors is found; of early shards, only if it changes what they say. Records of
+    failures and of the study hold no checksum. Nothing is changed. A cell that is finished while this looks may be
+    missed, but is not called wrong.
 
     Raises:
         FarfieldError: if there is no such folder, it cannot be read, or it holds other files and none of a store.
@@ -90,6 +93,7 @@ def verify(folder: Path) -> Verified:
     findings += incomplete
     findings += _tensors(folder, found, shards, {finding.file for finding in incomplete})
     findings += _failures(folder, found, shards)
+    findings += _record(folder)
     findings += _others(folder, found)
     findings += _indexes(folder)
     findings += _checkpoints(folder)
@@ -154,25 +158,38 @@ def _tensors(folder: Path, found: Listing, shards: dict[str, Shard], known: set[
 def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterator[Finding]:
     for identity in sorted(found.failures):
         name = f"{identity}.failed.json"
-        try:
-            record = json.loads((folder / name).read_text(encoding="utf-8"))
-            readable = record["identity"] == identity and isinstance(record["reason"], str)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, KeyError, TypeError):
-            readable = False
-        if not readable:
+        if failure(folder / name) == UNREADABLE:
+            if not (folder / name).exists():
+                continue  # finished just now
             yield Finding(name, "damaged", True, "a record of a failure that cannot be read", REMOVE)
         elif identity in shards:
             yield Finding(name, "leftover", False, "the cell has been finished since", "it may be removed")
+
+
+def _record(folder: Path) -> Iterator[Finding]:
+    try:
+        content = json.loads((folder / index.RECORD).read_text(encoding="utf-8"))
+        named = isinstance(content["study"]["name"], str)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        named = False
+    if not named:
+        yield Finding(index.RECORD, "damaged", True, "names no study that asked for the cells", record.ANEW)
 
 
 def _others(folder: Path, found: Listing) -> Iterator[Finding]:
     for name in sorted(found.writing):
         yield from _half_written(folder, name)
     for name in sorted(found.other):
-        what = "a folder that no store makes" if (folder / name).is_dir() else "a file that no store writes"
-        yield Finding(name, "unknown", True, what, REMOVE)
+        yield Finding(name, "unknown", True, _unknown(folder / name), REMOVE)
+
+
+def _unknown(path: Path) -> str:
+    """What a name is that no store gives."""
+    if path.is_symlink() and not path.exists():
+        return "a link that leads nowhere"
+    return "a folder that no store makes" if path.is_dir() else "a file that no store writes"
 
 
 def _half_written(folder: Path, name: str) -> Iterator[Finding]:

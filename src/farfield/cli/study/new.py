@@ -22,13 +22,13 @@ def new(
 
         farfield study new alibi-slopes.toml
     """
+    from farfield.studies.outputs import check_output
+    from farfield.studies.shards import write_atomically
     from farfield.studies.study_file import example
 
+    file = check_output(path, force=force)
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(example())
-    except FileExistsError:
-        raise FarfieldError(f"{path} is there already: name another file, or replace it with --force") from None
+        write_atomically(file, lambda temporary: temporary.write_text(example(), encoding="utf-8"))
     except OSError as reason:
-        raise FarfieldError(f"cannot write {path}: {reason.strerror}; name a file in a folder that exists") from None
+        raise FarfieldError(f"cannot write {path}: {reason.strerror}; nothing was left there") from None
     print(f"wrote {path}; next: farfield study plan {path}")
