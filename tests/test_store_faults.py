@@ -179,7 +179,7 @@ def test_a_record_of_a_study_that_is_none_is_named(content, tmp_path):
     put(tmp_path, small_cell())
     (tmp_path / "study.json").write_text(content)
     assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [("study.json", "damaged")]
-    with pytest.raises(FarfieldError, match="remove it: the next run of the study writes it anew"):
+    with pytest.raises(FarfieldError, match="the next run of the study writes it anew"):
         record.read(tmp_path)
 
 

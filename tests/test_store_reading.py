@@ -139,6 +139,25 @@ def test_a_query_reads_the_store_and_nothing_else(query, answer, folder, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda store: store.measurements(3), "has no probe 3; it has accuracy"),
+        (lambda store: store.summaries(probes=("x",)), "has no probe x"),
+        (lambda store: store.summaries(probes=()), "must be a list of names"),
+        (lambda store: store.summaries(probes="accuracy"), "must be a list of names"),
+        (lambda store: store.summaries(wanted=0), "wanted = 0 must be a number of seeds"),
+        (lambda store: store.summaries(wanted="x"), "wanted = 'x' must be"),
+        (lambda store: store.summaries("true) --"), "cannot run"),
+        (lambda store: store.sql(None), "query = None must be a text"),
+        (lambda store: list(store.results("true UNION SELECT 1, 2, 3 --")), "cannot run"),
+    ],
+)
+def test_questions_from_python_that_make_no_sense_are_refused(ask, words, folder):
+    with pytest.raises(FarfieldError, match=words):
+        ask(OpenStore(folder))
+
+
 def test_results_have_their_weights(tmp_path):
     store, rope_result = Store(tmp_path), untrained(small_cell())
     for seed in range(3):

@@ -15,6 +15,7 @@ import farfield as ff
 from farfield.errors import FarfieldError
 from farfield.report.study_figures import MARK, check_folder
 from farfield.studies import record
+from farfield.studies.plan import plan
 from farfield.studies.record import Record
 
 COMMON = {
@@ -41,16 +42,17 @@ class Refuses(Executor):
 
 def test_of_two_studies_that_begin_in_one_folder_at_once_one_owns_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     both = threading.Barrier(2)
-    check = record._check_owner
+    check = record.check_owner
     waited = set()
 
-    def check_together(path: Path, name: str) -> None:
-        check(path, name)
+    def check_together(folder: Path, name: str) -> bool:
+        found = check(folder, name)
         if name not in waited:  # both have looked before either writes
             waited.add(name)
             both.wait(10)
+        return found
 
-    monkeypatch.setattr(record, "_check_owner", check_together)
+    monkeypatch.setattr(record, "check_owner", check_together)
     refused = []
 
     def begin(name: str) -> None:
@@ -83,6 +85,8 @@ def test_another_studys_folder_is_left_alone(tmp_path: Path):
     before = (tmp_path / "study.json").read_text()
     with pytest.raises(FarfieldError, match="holds the results of the study 'carry', not of 'other'"):
         study("other").run(tmp_path, executor=Refuses())
+    with pytest.raises(FarfieldError, match="choose another folder"):
+        plan(study("other"), out=tmp_path, seconds=0)
     assert (tmp_path / "study.json").read_text() == before
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.models import models
+from farfield.studies import record
 from farfield.studies.cells import PARTS, Cell
 from farfield.studies.engines import cores
 from farfield.studies.programs import (
@@ -189,7 +190,10 @@ def plan(
         FarfieldError: if the study has no such budget, or ``out`` is no folder.
     """
     cells = study.cells(budget)
-    missing = cells if out is None else _missing(cells, Path(out))
+    missing = cells
+    if out is not None:
+        record.check_owner(Path(out), study.name)
+        missing = _missing(cells, Path(out))
     programs = _programs(chunks(missing))
     estimated = estimate(programs, workers or cores(), seconds) if programs and seconds > 0 else None
     return Plan(study, budget, len(cells), len(cells) - len(missing), programs, estimated)

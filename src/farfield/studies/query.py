@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,14 +100,16 @@ class OpenStore:
 
     def _numbers(self, probes: tuple[str, ...]) -> dict[str, Any]:
         connection = self._connection.cursor()
-        if probes:
-            known = {row[0] for row in connection.execute("SELECT DISTINCT probe FROM numbers").fetchall()}
-            if absent := sorted({*probes} - known):
-                raise FarfieldError(f"the store has no probe {', '.join(absent)}; it has {', '.join(sorted(known))}")
+        self._check_probes(probes)
         wanted = f"WHERE probe IN ({', '.join(map(quoted, probes))})" if probes else ""
         return connection.execute(
             f"SELECT * FROM numbers {wanted} ORDER BY number, probe, length NULLS LAST"
         ).fetchnumpy()
+
+    def _check_probes(self, probes: Iterable[Any]) -> None:
+        known = {row[0] for row in self.rows("SELECT DISTINCT probe FROM numbers").rows}
+        if absent := sorted(map(str, {*probes} - known)):
+            raise FarfieldError(f"the store has no probe {', '.join(absent)}; it has {', '.join(sorted(known))}")
 
     def _names(self, table: str) -> list[str]:
         return [row[0] for row in self._connection.cursor().execute(f"DESCRIBE {table}").fetchall()]
@@ -128,6 +130,8 @@ class OpenStore:
         return self._run(query, lambda found: Table(_names_of(found), found.fetchall()))
 
     def _run(self, query: str, fetch: Any) -> Any:
+        if not isinstance(query, str):
+            raise FarfieldError(f"query = {query!r} must be a text in SQL, for example 'SELECT * FROM cells'")
         connection = self._connection.cursor()
         try:
             statements = connection.extract_statements(query)
@@ -177,7 +181,9 @@ class OpenStore:
         from farfield.studies.identity import DATA_VERSION
         from farfield.studies.store import Store
 
-        found = self.rows(f"SELECT identity, config, data_version FROM cells WHERE {where}\nORDER BY identity").rows
+        found = self.rows(
+            f"SELECT identity, config, data_version FROM cells WHERE (\n{where}\n) ORDER BY identity"
+        ).rows
         store = Store(self.folder, reading=True)
         for identity, config, data_version in found:
             if data_version != DATA_VERSION:
@@ -197,7 +203,11 @@ class OpenStore:
         from farfield.studies.outcomes import PROBES, from_store
         from farfield.studies.summary import summarize
 
-        return summarize(from_store(self, where, settings.get("probes", PROBES)), **settings)
+        probes = settings.get("probes", PROBES)
+        found = summarize(from_store(self, where, probes), **settings)
+        if "probes" in settings:
+            self._check_probes(probes)
+        return found
 
 
 def open(folder: Path | str) -> OpenStore:

@@ -16,7 +16,7 @@ from farfield.studies.shards import cannot_write, in_words, versions, write_atom
 if TYPE_CHECKING:
     from farfield.studies.study import Study
 
-ANEW = "remove it: the next run of the study writes it anew"
+ANEW = "the next run of the study writes it anew"
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,36 @@ def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
         "cells": [*cells],
     }
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    _check_owner(path, record.study.name)
+
+    def fill(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    if not check_owner(folder, record.study.name):
+        warnings.warn(f"{path} could not be read: it is written anew", stacklevel=2)
     try:
         try:
-            write_atomically(
-                path, lambda temporary: temporary.write_text(text, encoding="utf-8"), new=not path.exists()
-            )
+            write_atomically(path, fill, new=not path.exists())
         except FileExistsError:  # another run began in this moment
-            _check_owner(path, record.study.name)
-            write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+            check_owner(folder, record.study.name)
+            write_atomically(path, fill)
     except OSError as reason:
         raise cannot_write(folder, reason) from None
 
 
-def _check_owner(path: Path, name: str) -> None:
+def check_owner(folder: Path, name: str) -> bool:
+    """Whether a folder says whose it is, or nobody's; FarfieldError if it is another study's."""
+    path = folder / RECORD
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))["study"]["name"]
     except FileNotFoundError:
-        return
+        return True
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        owner = None
-    if not isinstance(owner, str):
-        warnings.warn(f"{path} could not be read: it is written anew", stacklevel=4)
-    elif owner != name:
+        return False
+    if isinstance(owner, str) and owner != name:
         raise FarfieldError(
-            f"{path.parent} holds the results of the study {owner!r}, not of {name!r}: choose another folder with --out"
+            f"{folder} holds the results of the study {owner!r}, not of {name!r}: choose another folder with --out"
         )
+    return isinstance(owner, str)
 
 
 def wanted(folder: Path) -> Wanted | None:
