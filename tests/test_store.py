@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -23,11 +22,12 @@ from farfield.studies import index, running
 from farfield.studies.query import OpenStore
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
+from farfield.studies.shards import machine
 from farfield.studies.store import TEMPORARY, DamagedShard, Store
 from farfield.studies.verifying import verify
 from support import cells_of, drawn_head, small_cell, untrained
 
-HOST = socket.gethostname()
+HOST = machine()
 
 
 def assert_same(one: CellResult, other: CellResult):

@@ -66,7 +66,7 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     expected |= {shard(9).name: "foreign", tensors(9).name: "orphan"}
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "deeper").mkdir()
-    dead = tmp_path / f"{ids[10]}.parquet.{shards.socket.gethostname()}.{2**22 + 1}-ab{shards.TEMPORARY}"
+    dead = tmp_path / f"{ids[10]}.parquet.{shards.machine()}.{2**22 + 1}-ab{shards.TEMPORARY}"
     alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{shards.TEMPORARY}"
     dead.touch(), alive.touch()
     expected |= {"notes.txt": "unknown", "deeper": "unknown", dead.name: "leftover", alive.name: "writing"}

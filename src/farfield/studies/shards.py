@@ -158,7 +158,7 @@ def _link(temporary: Path, path: Path) -> bool:
 def temporary_name(path: Path) -> Path:
     """A name beside ``path`` that says who writes it, and that no other writer takes."""
     writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
-    return path.with_name(f"{path.name}.{socket.gethostname()}.{writer}{TEMPORARY}")
+    return path.with_name(f"{path.name}.{machine()}.{writer}{TEMPORARY}")
 
 
 def flush(path: Path) -> None:
@@ -178,20 +178,27 @@ def tensors_name(identity: str, checksum: str) -> str:
     return f"{identity}-{checksum[:12]}.safetensors"
 
 
+def machine() -> str:
+    """This machine's name and, of containers that share one, the space in which their processes are numbered."""
+    try:
+        return f"{socket.gethostname()}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:  # no Linux
+        return socket.gethostname()
+
+
 def writer_of(leftover: Path) -> tuple[str, int] | None:
     """Machine and process that a temporary file's name gives; None if it is not such a name."""
-    machine, _, process = leftover.name.removesuffix(TEMPORARY).rpartition(".")
+    name, _, process = leftover.name.removesuffix(TEMPORARY).rpartition(".")
     number = process.partition("-")[0]
     if not leftover.name.endswith(TEMPORARY) or not number.isdigit():
         return None
-    here = socket.gethostname()
-    return here if machine.endswith(f".{here}") else machine, int(number)
+    return machine() if name.endswith(f".{machine()}") else name, int(number)
 
 
 def abandoned(leftover: Path) -> bool:
     """Whether a temporary file was left by a process of this machine that is gone."""
     writer = writer_of(leftover)
-    if writer is None or writer[0] != socket.gethostname():
+    if writer is None or writer[0] != machine():
         return False
     try:
         os.kill(writer[1], 0)
