@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from farfield.studies import shards
+from farfield.studies import atomic, shards
 from farfield.studies.cells import Cell
 from farfield.studies.identity import identity_of
 
@@ -34,9 +34,9 @@ def put(folder: Path, cell: Cell, *, tensors: bytes | None = None, config=None, 
     config = config or json.loads(json.dumps(cell.config()))
     identity, content = identity_of(config), tensors or f"{cell.seed} {cell.encoding}".encode()
     name = shards.tensors_name(identity, hashlib.sha256(content).hexdigest())
-    shards.write_atomically(folder / name, lambda path: path.write_bytes(content))
+    atomic.write_atomically(folder / name, lambda path: path.write_bytes(content))
     found = measured(cell.seed, **more)
-    shards.write_atomically(
+    atomic.write_atomically(
         folder / f"{identity}.parquet",
         lambda path: shards.write_shard(path, shards.make_shard(identity, config, found, content)),
     )

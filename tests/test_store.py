@@ -19,10 +19,10 @@ from safetensors.numpy import load_file, save_file
 from farfield.errors import FarfieldError
 from farfield.normalizers.softmax import Softmax
 from farfield.studies import index, running
+from farfield.studies.atomic import machine
 from farfield.studies.query import OpenStore
 from farfield.studies.results import ARRAYS, CellResult
 from farfield.studies.running import run
-from farfield.studies.shards import machine
 from farfield.studies.store import TEMPORARY, DamagedShard, Store
 from farfield.studies.verifying import verify
 from support import cells_of, drawn_head, small_cell, untrained
@@ -249,7 +249,7 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
                 patch.setattr(os, "getpid", lambda: 99999999)
                 Store(tmp_path).write(other)
 
-    monkeypatch.setattr("farfield.studies.shards.flush", interrupted)
+    monkeypatch.setattr("farfield.studies.atomic.flush", interrupted)
     store.write(rope_result)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))

@@ -13,7 +13,7 @@ import pytest
 
 import farfield as ff
 from farfield.errors import FarfieldError
-from farfield.studies import record, shards
+from farfield.studies import atomic, record, shards
 from farfield.studies.identity import DATA_VERSION, identity_of
 from farfield.studies.query import OpenStore
 from farfield.studies.shards import Fault, Shard, read_shards
@@ -66,8 +66,8 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     expected |= {shard(9).name: "foreign", tensors(9).name: "orphan"}
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "deeper").mkdir()
-    dead = tmp_path / f"{ids[10]}.parquet.{shards.machine()}.{2**22 + 1}-ab{shards.TEMPORARY}"
-    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{shards.TEMPORARY}"
+    dead = tmp_path / f"{ids[10]}.parquet.{atomic.machine()}.{2**22 + 1}-ab{atomic.TEMPORARY}"
+    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{atomic.TEMPORARY}"
     dead.touch(), alive.touch()
     expected |= {"notes.txt": "unknown", "deeper": "unknown", dead.name: "leftover", alive.name: "writing"}
 

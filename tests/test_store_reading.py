@@ -20,7 +20,7 @@ from scipy.io import netcdf_file
 import farfield as ff
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.studies import index, shards
+from farfield.studies import atomic, index, shards
 from farfield.studies.cells import Cell
 from farfield.studies.exporting import export
 from farfield.studies.identity import DATA_VERSION
@@ -174,7 +174,7 @@ def test_results_have_their_weights(tmp_path):
 STOPPED = """
 import os, signal, sys, threading
 from farfield.cli import main
-from farfield.studies import query
+from farfield.studies import atomic, query
 original = query.interruptible
 def stopped(*given):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -403,7 +403,7 @@ def test_an_export_writes_over_nothing_and_leaves_nothing_half(folder, tmp_path,
     path.write_text("mine")
     with pytest.raises(FarfieldError, match="is there already: name another file, or --force"):
         export(folder, path, format="csv")
-    monkeypatch.setattr(shards, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(atomic, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(FarfieldError, match="No space left on device; nothing was left"):
         export(folder, path, format="csv", force=True)
     assert path.read_text() == "mine"
@@ -521,7 +521,7 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
             shard = shards.make_shard(one.identity, one.config(), found, content)
             shards.write_shard(path, shard)
             (tmp_path / shards.tensors_name(one.identity, shard.tensors_sha256)).write_bytes(content)
-            written.append((shard, shards.state_of(path.stat())))
+            written.append((shard, atomic.state_of(path.stat())))
             if len(written) == 256:
                 index.add(tmp_path, written)
                 written = []

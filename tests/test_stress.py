@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from farfield.studies.atomic import TEMPORARY
 from farfield.studies.query import OpenStore
-from farfield.studies.shards import TEMPORARY
 from farfield.studies.verifying import verify
 
 pytestmark = pytest.mark.slow

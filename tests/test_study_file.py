@@ -13,7 +13,7 @@ from farfield import training
 from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
-from farfield.studies import index, programs, shards
+from farfield.studies import atomic, index, programs
 from farfield.studies import plan as planning
 from farfield.studies.cells import Cell, Seeds
 from farfield.studies.programs import chunks
@@ -178,7 +178,7 @@ def test_new_leaves_the_old_file_where_the_disk_is_full(tmp_path, monkeypatch, c
     os.mkfifo(tmp_path / "pipe")  # no device of this machine, which a fault here would replace
     assert "is a device or a pipe" in refused(tmp_path / "pipe", "--force")
     (tmp_path / "pipe").unlink()
-    monkeypatch.setattr(shards, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(atomic, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     for more in ([path, "--force"], [tmp_path / "new.toml"]):
         assert refused(*more).endswith("No space left on device; nothing was left there\n")
     assert path.read_text() == "mine"

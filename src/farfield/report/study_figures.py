@@ -24,7 +24,7 @@ from farfield.report.study_content import ESTIMATED, Content, Setting
 from farfield.report.study_page import curves_of, frame_of, note_of, series_of
 from farfield.report.study_titles import kind_of, meaning_of, title_of
 from farfield.statistics import Estimate, wilson
-from farfield.studies.shards import write_atomically
+from farfield.studies.atomic import write_atomically
 from farfield.studies.summary import AtLength
 
 FORMATS = (".svg", ".png")

@@ -17,7 +17,7 @@ from farfield.report.study_again import python_of
 from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
 from farfield.report.study_content import Content, Setting
 from farfield.report.study_titles import interval_of, kind_of, meaning_of, of, share_of, three, title_of
-from farfield.studies.shards import write_atomically
+from farfield.studies.atomic import write_atomically
 from farfield.studies.summary import FIT, PROBES, SHARES
 
 # What tells a page of this module from any other file.

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from farfield.studies import shards
+from farfield.studies import atomic, shards
 
 # Who looks through a store does not wait for jax.
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Checkpoints:
         with contextlib.suppress(OSError):
             self._place.mkdir(exist_ok=True)
             earlier = self._files(cell)
-            shards.write_atomically(path, lambda temporary: temporary.write_bytes(content))
+            atomic.write_atomically(path, lambda temporary: temporary.write_bytes(content))
             for other in earlier:
                 if other != path:
                     other.unlink(missing_ok=True)

@@ -12,8 +12,9 @@ from scipy.io import netcdf_file
 
 from farfield.errors import FarfieldError, unknown
 from farfield.studies import index
+from farfield.studies.atomic import in_words, write_atomically
 from farfield.studies.outputs import check_output
-from farfield.studies.shards import in_words, quoted, write_atomically
+from farfield.studies.shards import quoted
 
 FORMATS = ("csv", "parquet", "netcdf")
 TABLES = ("measurements", "cells")

@@ -21,21 +21,18 @@ import numpy as np
 
 from farfield.errors import FarfieldError
 from farfield.studies import checkpoints
+from farfield.studies.atomic import TEMPORARY, State, state_of, temporary_name
 from farfield.studies.columns import COLUMNS, describe
 from farfield.studies.shards import (
     NUMBER,
     SHARD,
-    TEMPORARY,
     TENSORS,
     Fault,
     Shard,
-    State,
     connect,
     insert_rows,
     quoted,
     read_shards,
-    state_of,
-    temporary_name,
     tensors_name,
 )
 

@@ -15,9 +15,10 @@ import numpy as np
 from farfield.arguments import checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import index
+from farfield.studies.atomic import first_line
 from farfield.studies.index import Listing
 from farfield.studies.interrupting import interruptible
-from farfield.studies.shards import Fault, first_line, quoted
+from farfield.studies.shards import Fault, quoted
 
 if TYPE_CHECKING:
     import pandas

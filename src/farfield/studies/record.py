@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from farfield.errors import FarfieldError
+from farfield.studies.atomic import cannot_write, in_words, write_atomically
 from farfield.studies.index import RECORD
-from farfield.studies.shards import cannot_write, in_words, versions, write_atomically
+from farfield.studies.shards import versions
 
 if TYPE_CHECKING:
     from farfield.studies.study import Study

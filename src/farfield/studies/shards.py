@@ -1,4 +1,4 @@
-"""Files of a store: written whole or not at all, and read with everything checked that they say of themselves.
+"""Shards: a finished cell as a Parquet file, read with everything checked that it says of itself.
 
 A **shard** ``<identity>.parquet`` holds the measurements of one cell in long form, its configuration, the versions
 that made it and two checksums: of its own bytes, and of the tensors in its sibling. Early ones hold a checksum of
@@ -7,16 +7,13 @@ what they say in place of that of their bytes, the earliest none.
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import json
 import os
 import platform
 import re
-import socket
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,12 +21,11 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import numpy as np
 
-from farfield.errors import FarfieldError
 from farfield.studies import sealing
+from farfield.studies.atomic import first_line
 from farfield.studies.columns import types_of, written
 from farfield.studies.identity import data_version_of
 
-TEMPORARY = ".writing"
 SHARD = re.compile(r"([0-9a-f]{16})\.parquet")
 TENSORS = re.compile(r"([0-9a-f]{16})-([0-9a-f]{12})\.safetensors")
 # An array's NaN enters a query as NULL, which averages would pass over in silence.
@@ -48,18 +44,6 @@ class Fault(NamedTuple):
 
     kind: Literal["damaged", "foreign"]
     what: str
-
-
-class State(NamedTuple):
-    """Size in bytes and time of change in nanoseconds of a file: another state means another content."""
-
-    size: int
-    changed: int
-
-
-def state_of(status: os.stat_result) -> State:
-    """The state that the system reports of a file."""
-    return State(status.st_size, status.st_mtime_ns)
 
 
 class Shard(NamedTuple):
@@ -125,88 +109,9 @@ def quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def write_atomically(path: Path, fill: Callable[[Path], Any], *, new: bool = False) -> State:
-    """Write under a temporary name, flush to disk, rename, flush the folder; returns the state of what was written.
-
-    Args:
-        new: raise FileExistsError if something has that name already, where the file system can tell.
-    """
-    temporary = temporary_name(path)
-    try:
-        fill(temporary)
-        flush(temporary)
-        state = state_of(temporary.stat())  # before the renaming, after which another writer may have replaced it
-        if not (new and _link(temporary, path)):
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush(path.parent)
-    return state
-
-
-def _link(temporary: Path, path: Path) -> bool:
-    """Give a file a second name that nothing has; whether the file system knows how to."""
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        raise
-    except OSError:
-        return False
-    return True
-
-
-def temporary_name(path: Path) -> Path:
-    """A name beside ``path`` that says who writes it, and that no other writer takes."""
-    writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
-    return path.with_name(f"{path.name}.{machine()}.{writer}{TEMPORARY}")
-
-
-def flush(path: Path) -> None:
-    """Have the system write a file or a folder to disk; a folder only where its file system knows how to."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as reason:
-        if not (path.is_dir() and reason.errno in (errno.EINVAL, errno.ENOTSUP, errno.EBADF)):
-            raise
-    finally:
-        os.close(descriptor)
-
-
 def tensors_name(identity: str, checksum: str) -> str:
     """Name of a file of tensors, by the SHA-256 of its content."""
     return f"{identity}-{checksum[:12]}.safetensors"
-
-
-def machine() -> str:
-    """This machine's name and, of containers that share one, the space in which their processes are numbered."""
-    try:
-        return f"{socket.gethostname()}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:  # no Linux
-        return socket.gethostname()
-
-
-def writer_of(leftover: Path) -> tuple[str, int] | None:
-    """Machine and process that a temporary file's name gives; None if it is not such a name."""
-    name, _, process = leftover.name.removesuffix(TEMPORARY).rpartition(".")
-    number = process.partition("-")[0]
-    if not leftover.name.endswith(TEMPORARY) or not number.isdigit():
-        return None
-    return machine() if name.endswith(f".{machine()}") else name, int(number)
-
-
-def abandoned(leftover: Path) -> bool:
-    """Whether a temporary file was left by a process of this machine that is gone."""
-    writer = writer_of(leftover)
-    if writer is None or writer[0] != machine():
-        return False
-    try:
-        os.kill(writer[1], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
 
 
 def write_shard(path: Path, shard: Shard) -> None:
@@ -366,27 +271,3 @@ def _checksum(shard: Shard) -> str:
     # NaN has many bit patterns, and a file need not keep which.
     values = np.where(np.isnan(shard.values), np.nan, shard.values)
     return hashlib.sha256(content + shard.lengths.astype("<i4").tobytes() + values.astype("<f8").tobytes()).hexdigest()
-
-
-def first_line(reason: BaseException) -> str:
-    """The first line of an error's text."""
-    return str(reason).partition("\n")[0].strip()
-
-
-# What the system may say of a write, for DuckDB wraps it in an account of its own.
-SAID = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT)]
-
-
-def in_words(reason: BaseException) -> str:
-    """Why something could not be written, in the system's words where it has any."""
-    if isinstance(reason, OSError) and reason.strerror:
-        return reason.strerror
-    return next((said for said in SAID if said in str(reason)), first_line(reason))
-
-
-def cannot_write(folder: Path, reason: BaseException) -> FarfieldError:
-    """The error for a store that cannot be written to."""
-    return FarfieldError(
-        f"cannot write to {folder}: {in_words(reason)}; what is finished is kept: once this is mended, run the same "
-        "command again"
-    )

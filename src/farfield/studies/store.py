@@ -20,10 +20,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from farfield.errors import FarfieldError
-from farfield.studies import checkpoints, index, shards
+from farfield.studies import atomic, checkpoints, index, shards
+from farfield.studies.atomic import TEMPORARY, State
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult, from_arrays, to_bytes
-from farfield.studies.shards import TEMPORARY, Fault, Shard, State, versions
+from farfield.studies.shards import Fault, Shard, versions
 
 __all__ = ["TEMPORARY", "DamagedShard", "Store", "versions"]
 
@@ -64,7 +65,7 @@ class Store:
         """Make the folder, see that it can be written to, and remove what dead processes left."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            probe = shards.temporary_name(self.folder / "probe")
+            probe = atomic.temporary_name(self.folder / "probe")
             probe.write_bytes(b"")
             probe.unlink(missing_ok=True)
         except OSError as reason:
@@ -85,11 +86,11 @@ class Store:
         shard = shards.make_shard(cell.identity, cell.config(), list(result.measurements()), content, made_by)
         try:
             tensors = self._tensors(cell, shard.tensors_sha256)
-            shards.write_atomically(tensors, lambda path: path.write_bytes(content))
-            state = shards.write_atomically(self._shard(cell), lambda path: shards.write_shard(path, shard))
+            atomic.write_atomically(tensors, lambda path: path.write_bytes(content))
+            state = atomic.write_atomically(self._shard(cell), lambda path: shards.write_shard(path, shard))
             self._failure(cell).unlink(missing_ok=True)
         except (OSError, duckdb.Error) as reason:
-            raise shards.cannot_write(self.folder, reason) from None
+            raise atomic.cannot_write(self.folder, reason) from None
         with self._lock:
             self._written.append((shard, state))
             full = len(self._written) >= INDEXED_TOGETHER
@@ -113,9 +114,9 @@ class Store:
         record = {"identity": cell.identity, "reason": reason, "config": cell.config(), "versions": versions()}
         text = json.dumps(record, indent=1)
         try:
-            shards.write_atomically(self._failure(cell), lambda path: path.write_text(text, encoding="utf-8"))
+            atomic.write_atomically(self._failure(cell), lambda path: path.write_text(text, encoding="utf-8"))
         except OSError as error:
-            raise shards.cannot_write(self.folder, error) from None
+            raise atomic.cannot_write(self.folder, error) from None
 
     def holds(self, cell: Cell) -> bool:
         """Whether a finished cell is there by name; :meth:`read` looks inside."""
@@ -177,5 +178,5 @@ class Store:
         """Remove temporary files of processes of this machine that are gone."""
         for folder in (self.folder, self.folder / index.FOLDER, self.folder / checkpoints.FOLDER):
             for leftover in folder.glob(f"*{TEMPORARY}"):
-                if shards.abandoned(leftover):
+                if atomic.abandoned(leftover):
                     leftover.unlink(missing_ok=True)

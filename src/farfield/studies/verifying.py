@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from farfield.errors import FarfieldError
 from farfield.studies import checkpoints, index, record
+from farfield.studies.atomic import TEMPORARY, abandoned, writer_of
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.index import Listing
-from farfield.studies.shards import TEMPORARY, TENSORS, Shard, abandoned, read_shards, tensors_name, writer_of
+from farfield.studies.shards import TENSORS, Shard, read_shards, tensors_name
 from farfield.studies.standing import UNREADABLE, failure
 
 RERUN = "run the study again: its cell is run again and the file replaced"

@@ -22,8 +22,8 @@ def new(
 
         farfield study new alibi-slopes.toml
     """
+    from farfield.studies.atomic import write_atomically
     from farfield.studies.outputs import check_output
-    from farfield.studies.shards import write_atomically
     from farfield.studies.study_file import example
 
     file = check_output(path, force=force)
