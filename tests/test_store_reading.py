@@ -174,7 +174,7 @@ def test_results_have_their_weights(tmp_path):
 STOPPED = """
 import os, signal, sys, threading
 from farfield.cli import main
-from farfield.studies import atomic, query
+from farfield.studies import query
 original = query.interruptible
 def stopped(*given):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
