@@ -142,6 +142,13 @@ def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
         assert found == dict.fromkeys((loop.name, lost.name), "a link that leads nowhere")
 
 
+def test_a_pipe_named_as_a_shard_is_named_and_waited_for_by_nobody(tmp_path):
+    put(tmp_path, small_cell())
+    os.mkfifo(tmp_path / f"{'b' * 16}.parquet")
+    assert [finding.kind for finding in verify(tmp_path).findings if finding.wrong] == ["unknown"]
+    assert standing(tmp_path).cells == 1
+
+
 def test_a_loop_in_place_of_the_index_stops_nothing(tmp_path):
     put(tmp_path, small_cell())
     (tmp_path / "index").symlink_to("index")

@@ -16,7 +16,7 @@ import pytest
 from farfield.cli import main
 from farfield.errors import FarfieldError
 from farfield.report.study_content import gather
-from farfield.report.study_page import render
+from farfield.report.study_page import check_page, render, write_page
 from farfield.report.study_titles import NONE
 from farfield.studies import record
 from farfield.studies.cells import Cell
@@ -221,6 +221,40 @@ def test_figures_and_their_data_are_written(tmp_path: Path):
         ("rope:base=10", "offset:2", "keeps", "0.99"),
         ("rope:base=11", "offset:1", "selection", "0.06"),
     ]
+
+
+def test_failures_have_the_names_of_their_settings_and_those_of_other_studies_are_left_out(tmp_path: Path):
+    wanted = Study(
+        name="carry",
+        question="Who carries?",
+        seeds=1,
+        common={
+            "encoding": "rope",
+            "task": "offset:1",
+            "test": LENGTHS,
+            "sequences": 100,
+            "steps": 3,
+            "lengths": "4:16",
+        },
+        grid={"batch": [4, 8], "normalizer": ["softmax", "ssmax"]},
+    )
+    folder, cells = fill(tmp_path, wanted, untrained, skip=(0, 3)), wanted.cells()
+    for cell in (cells[0], cells[3], dataclasses.replace(cells[1], steps=4)):
+        Store(folder).write_failure(cell, "lost")
+    failed = next(problem for problem in gather(folder).problems if problem.kind == "failed")
+    assert sorted(failed.named) == ["softmax, batch 4, seed 0: lost", "ssmax, batch 8, seed 0: lost"]
+
+
+def test_a_page_goes_where_a_link_leads(tmp_path: Path):
+    folder = fill(tmp_path / "runs", study(["rope:base=10"], seeds=1))
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    link.symlink_to(page)
+    with pytest.raises(FarfieldError, match="is a link that leads nowhere"):
+        check_page(link)
+    page.write_text("farfield report")
+    check_page(link)
+    write_page(gather(folder), link, "farfield report runs", "figures")
+    assert link.is_symlink() and "<svg" in page.read_text()
 
 
 def test_whatever_is_wrong_stands_before_the_numbers(troubled: Path):

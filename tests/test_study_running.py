@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shlex
+import signal
 import threading
+import time
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,8 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.cli import main, stopping
+from farfield.cli.stopping import Terminated
 from farfield.errors import FarfieldError
 from farfield.report.study_figures import MARK, check_folder
 from farfield.studies import record
@@ -133,6 +139,33 @@ def test_seeds_come_as_any_kind_of_list_and_no_list_is_read_to_its_end_in_vain()
 def test_a_negative_zero_is_zero():
     (zero,), (negative,) = (study(common=COMMON | {"weight_decay": value}).cells() for value in (0.0, -0.0))
     assert zero.identity == negative.identity
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_a_stop_that_a_callback_swallows_comes_again(number, raised, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stopping, "AGAIN", 0.02)
+    before = signal.getsignal(number)
+    with pytest.raises(raised), stopping.stoppable():
+        with contextlib.suppress(raised):
+            signal.raise_signal(number)
+        time.sleep(5)
+    assert signal.getsignal(number) is before and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_the_command_that_is_recorded_runs_into_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "study.toml").write_text(
+        'name = "carry"\nquestion = "Who?"\nseeds = 1\n[common]\nencoding = "rope"\ntask = "offset:1"\n[budget.quick]\n'
+        "steps = 2\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    told: list[Any] = []
+    monkeypatch.setattr("farfield.studies.study_running.run_study", lambda *given, **named: told.append((given, named)))
+    command = ["study", "run", "study.toml", "--budget", "quick", "--out", "my runs"]
+    with contextlib.suppress(SystemExit, AttributeError):
+        main(command)
+    ((given, named),) = told
+    assert shlex.split(named["command"]) == ["farfield", *command]
+    assert given[1] == Path("my runs")
 
 
 def test_figures_replace_those_of_a_report_and_nothing_else(tmp_path: Path):

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +22,7 @@ from farfield.cli.predict import predict
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
 from farfield.cli.show import show
+from farfield.cli.stopping import Terminated, stoppable
 from farfield.cli.study import study
 from farfield.cli.train import train
 from farfield.errors import FarfieldError, ListedError
@@ -43,10 +44,6 @@ ClickException: Any = UsageError.__mro__[1]
 INTERRUPTED, TERMINATED = 130, 143
 
 
-class Terminated(BaseException):
-    """The signal TERM came."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. A user's mistake ends in one line on standard error and exit code 2."""
     warnings.showwarning = _show_warning
@@ -54,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another in its place
     try:
-        with _terminable():
+        with stoppable():
             code = app(args=arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -83,31 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             raise
     if code in (INTERRUPTED, TERMINATED):
-        said = (
-            "stopped; finished models are kept where there is a folder of results: the same command goes on from there"
-        )
+        said = "stopped"
+        if "farfield.studies.running" in sys.modules:
+            said += "; finished models are kept where there is a folder of results: the same command goes on from there"
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # another Ctrl-C ends the process on the spot
         print(f"farfield: {said}", file=sys.stderr)
     _leave(code or 0)
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Have the signal TERM raise :class:`Terminated`, the first time; a second ends the process on the spot."""
-
-    def stop(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _leave(code: int) -> None:

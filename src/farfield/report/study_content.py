@@ -173,10 +173,11 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     panels = list(dict.fromkeys([*(known.study.probes if known else ()), *PANELS]))
     read = list(dict.fromkeys([*PROBES, *panels]))
     outcomes = {identity_of(outcome.config): outcome for outcome in from_store(store, probes=read)}
-    failures = _failures(folder, state)
-    wanted = _asked_for(known) if known else _found(store, outcomes, failures)
+    every = _failures(folder, state)
+    wanted = _asked_for(known) if known else _found(store, outcomes, every)
     part = {identity for cells in wanted.cells.values() for identity in cells}
     others = len(outcomes.keys() - part)
+    failures = [one for one in every if one.identity in part or one.about is None]
     outcomes = {identity: outcome for identity, outcome in outcomes.items() if identity in part}
     if not outcomes and not failures:
         raise FarfieldError(_nothing(folder, known, others, state))
@@ -197,7 +198,14 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
         settings=settings,
         layout=layout,
         panels=[name for name in panels if name in measured],
-        problems=problems(settings, failures, state, others, unreadable, _missing(wanted, layout, outcomes, failures)),
+        problems=problems(
+            settings,
+            _named(failures, wanted, layout),
+            state,
+            others,
+            unreadable,
+            _missing(wanted, layout, outcomes, failures),
+        ),
         made_by=state.made_by,
     )
 
@@ -241,6 +249,12 @@ def _failures(folder: Path, state: Standing) -> list[Failure]:
             about = None
         found.append(Failure(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))
     return found
+
+
+def _named(failures: Sequence[Failure], wanted: _Wanted, layout: Layout) -> list[Failure]:
+    """Failures with the names of their settings."""
+    labels = {setting: place.label for setting, place in zip(wanted.about, layout.places, strict=True)}
+    return [one._replace(label=labels.get(one.setting)) for one in failures]
 
 
 def _missing(

@@ -47,6 +47,8 @@ def check_page(path: Path) -> None:
     """Refuse a path that the page cannot be written to, before any work (FarfieldError)."""
     if not path.name or path.is_dir():
         raise FarfieldError(f"{path} is a folder: name a file in it, as in -o {path / 'report.html'}")
+    if path.is_symlink() and not path.exists():
+        raise FarfieldError(f"{path} is a link that leads nowhere: choose another name with -o")
     if not path.parent.is_dir():
         raise FarfieldError(f"cannot write {path}: there is no folder {path.parent}")
     try:
@@ -71,7 +73,7 @@ def write_page(content: Content, path: Path, command: str, files: str) -> None:
     """
     text = render(content, command, files)
     try:
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_atomically(path.resolve(), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another place with -o") from None
 

@@ -28,6 +28,7 @@ class Failure(NamedTuple):
         model: seeds of the model that it tests.
         setting: content hash of its configuration without seeds.
         about: that configuration as a study writes it; None if the record cannot be read.
+        label: name of the setting.
     """
 
     identity: str
@@ -36,6 +37,7 @@ class Failure(NamedTuple):
     model: tuple[Any, Any]
     setting: str
     about: dict[str, str] | None
+    label: str | None = None
 
 
 class Problem(NamedTuple):
@@ -154,9 +156,7 @@ def _not_learned(settings: Sequence[Setting]) -> Iterator[Problem]:
 
 
 def _name(one: Failure) -> str:
-    if one.about is None:
-        return one.identity
-    return f"{one.about['encoding']} on {one.about['task']}, seed {one.seed}"
+    return one.identity if one.label is None else f"{one.label}, seed {one.seed}"
 
 
 def _seeds(names: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def what_ran(content: Content) -> str:
         trained = sorted({(one.config["shortest"], one.config["longest"]) for one in found})
         tested = sorted({one.config["lengths"][-1] for one in found})
         how = f"lengths {trained[0][0]} to {trained[0][1]}" if len(trained) == 1 else "lengths that differ"
-        parts[1] += f"; trained on {how}, tested up to {span(tested)}"
+        parts[1] += f"; trained on {how}, {_tested(tested)}"
     return ": ".join(parts) + "."
 
 
@@ -139,3 +139,7 @@ def _unfinished(settings: list[Setting]) -> str:
     """How many seeds the settings have, where some are not finished."""
     finished, wanted = (sum(numbers) for numbers in zip(*((one.n, one.wanted) for one in settings), strict=True))
     return "" if finished == wanted else f"{finished} of {counted(wanted, 'seed')} finished"
+
+
+def _tested(longest: list[int]) -> str:
+    return f"tested up to {longest[0]}" if len(longest) == 1 else f"longest tests {span(longest)}"

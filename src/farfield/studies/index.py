@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +58,7 @@ class Listing(NamedTuple):
         tensors: size of every file of tensors, by name.
         failures: identities of cells that failed.
         writing: files in the middle of being written, or left so.
-        other: names that no store gives, and links that lead nowhere.
+        other: names that no store gives, links that lead nowhere, and what is no file.
         size: bytes of all files.
     """
 
@@ -80,15 +81,16 @@ def listing(folder: Path) -> Listing:
         with os.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    inside, state = entry.is_dir(), state_of(entry.stat())
+                    status = entry.stat()
                 except OSError as reason:  # a link that leads nowhere, or a file replaced in this instant
                     if entry.is_symlink() or not isinstance(reason, FileNotFoundError):
                         found.other.append(entry.name)
                     continue
-                if not inside:
+                if stat.S_ISREG(status.st_mode):
+                    state = state_of(status)
                     size += state.size
                     _sort(found, entry.name, state)
-                elif entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
+                elif not entry.is_dir() or entry.name not in (FOLDER, FIGURES, checkpoints.FOLDER):
                     found.other.append(entry.name)
     except FileNotFoundError:
         raise FarfieldError(
@@ -101,6 +103,12 @@ def listing(folder: Path) -> Listing:
     except OSError as reason:
         raise FarfieldError(f"cannot read {folder}: {reason.strerror}") from None
     return found._replace(size=size + sum(map(_size, [*indexes(folder), *checkpoints.files(folder)])))
+
+
+def require_store(folder: Path, found: Listing) -> None:
+    """Refuse a folder that holds other files and none of a store (FarfieldError)."""
+    if found.other and not (found.shards or found.tensors or found.failures or (folder / RECORD).exists()):
+        raise FarfieldError(f"{folder} holds no cells: name a folder that a study or `farfield train --out` wrote")
 
 
 def _sort(found: Listing, name: str, state: State) -> None:

@@ -122,6 +122,7 @@ def standing(folder: Path) -> Standing:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
     store = OpenStore(folder)
+    index.require_store(folder, store.listing)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
     foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
     cells = store.rows(index.TENSORS_OF_CELLS).rows

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farfield.errors import FarfieldError
 from farfield.studies import checkpoints, index, record
 from farfield.studies.atomic import TEMPORARY, abandoned, writer_of
 from farfield.studies.identity import DATA_VERSION, data_version_of
@@ -80,8 +79,7 @@ def verify(folder: Path) -> Verified:
         FarfieldError: if there is no such folder, it cannot be read, or it holds other files and none of a store.
     """
     found = index.listing(folder)
-    if found.other and not (found.shards or found.tensors or found.failures or (folder / index.RECORD).exists()):
-        raise FarfieldError(f"{folder} holds no cells: name a folder that a study or `farfield train --out` wrote")
+    index.require_store(folder, found)
     shards: dict[str, Shard] = {}
     findings: list[Finding] = []
     for path, shard in read_shards([folder / f"{identity}.parquet" for identity in sorted(found.shards)]):

@@ -56,7 +56,7 @@ def run(
         workers=workers,
         address=address,
         progress=reporter(),
-        command=shlex.join(["farfield", "study", "run", str(file), *(["--budget", budget] if budget else [])]),
+        command=shlex.join(["farfield", "study", "run", str(file), *_given("--budget", budget), *_given("--out", out)]),
     )
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
@@ -69,3 +69,7 @@ def run(
         console.print(f"Next: farfield report {shlex.quote(str(found.folder))}", soft_wrap=True, markup=False)
     if found.outcome.failures:
         raise typer.Exit(1)
+
+
+def _given(option: str, value: str | None) -> list[str]:
+    return [] if value is None else [option, value]
