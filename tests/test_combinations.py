@@ -263,7 +263,7 @@ def test_regimes_of_training_and_test_are_separate_and_recorded():
     assert tiny(positions="random-start:64").config()["test_positions"]["name"] == "random-start"
 
 
-@pytest.mark.parametrize("positions", ["coupled", "fixed:100", "random-subset:64"])
+@pytest.mark.parametrize("positions", the_rest_slow(["coupled", "fixed:100", "random-subset:64"], ["coupled"]))
 def test_probes_read_a_learned_table_where_the_regime_put_the_tokens(positions):
     """With coupled positions, the largest is below the length: rows 0 .. 15 are not what training saw."""
     cell = small_cell("learned", "copy", positions=positions, steps=2, sequences=8, batch=8, lengths=(12, 20))

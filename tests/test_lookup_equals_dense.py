@@ -79,7 +79,7 @@ def test_lookup_and_dense_agree_in_float64(spec, shape, seed, temperature, data)
 
 @pytest.mark.parametrize("rows", ["last", "all"])
 @pytest.mark.parametrize("model", ["head:heads=2", "positional", "positional:heads=2"])
-@pytest.mark.parametrize("spec", ["rope", "learned", "all-hooks"])
+@pytest.mark.parametrize("spec", the_rest_slow(["rope", "learned", "all-hooks"], ["rope", "all-hooks"]))
 def test_lookup_and_dense_agree_for_several_heads_all_rows_and_positions_alone(spec, model, rows):
     for length in (1, 4, 6):
         with double_precision():
