@@ -51,7 +51,7 @@ def test_of_two_studies_that_begin_in_one_folder_at_once_one_owns_it(tmp_path: P
     check = record.check_owner
     waited = set()
 
-    def check_together(folder: Path, name: str) -> bool:
+    def check_together(folder: Path, name: str) -> str | None:
         found = check(folder, name)
         if name not in waited:  # both have looked before either writes
             waited.add(name)

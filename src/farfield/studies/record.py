@@ -65,11 +65,12 @@ def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
     def fill(temporary: Path) -> None:
         temporary.write_text(text, encoding="utf-8")
 
-    if not check_owner(folder, record.study.name):
+    before = check_owner(folder, record.study.name)
+    if before == "":
         warnings.warn(f"{path} could not be read: it is written anew", stacklevel=2)
     try:
         try:
-            write_atomically(path, fill, new=not path.exists())
+            write_atomically(path, fill, new=before is None)
         except FileExistsError:  # another run began in this moment
             check_owner(folder, record.study.name)
             write_atomically(path, fill)
@@ -77,20 +78,25 @@ def write(folder: Path, record: Record, cells: Sequence[str] = ()) -> None:
         raise cannot_write(folder, reason) from None
 
 
-def check_owner(folder: Path, name: str) -> bool:
-    """Whether a folder says whose it is, or nobody's; FarfieldError if it is another study's."""
-    path = folder / RECORD
+def owner(folder: Path) -> str | None:
+    """Name of the study whose results a folder holds; empty where its record names none, None where there is none."""
     try:
-        owner = json.loads(path.read_text(encoding="utf-8"))["study"]["name"]
+        name = json.loads((folder / RECORD).read_text(encoding="utf-8"))["study"]["name"]
     except FileNotFoundError:
-        return True
+        return None
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return False
-    if isinstance(owner, str) and owner != name:
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def check_owner(folder: Path, name: str) -> str | None:
+    """The :func:`owner` of a folder; FarfieldError if that is another study than the one of this name."""
+    found = owner(folder)
+    if found and found != name:
         raise FarfieldError(
-            f"{folder} holds the results of the study {owner!r}, not of {name!r}: choose another folder with --out"
+            f"{folder} holds the results of the study {found!r}, not of {name!r}: choose another folder with --out"
         )
-    return isinstance(owner, str)
+    return found
 
 
 def wanted(folder: Path) -> Wanted | None:

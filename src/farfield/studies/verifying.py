@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,14 +165,7 @@ def _failures(folder: Path, found: Listing, shards: dict[str, Shard]) -> Iterato
 
 
 def _record(folder: Path) -> Iterator[Finding]:
-    try:
-        content = json.loads((folder / index.RECORD).read_text(encoding="utf-8"))
-        named = isinstance(content["study"]["name"], str)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        named = False
-    if not named:
+    if record.owner(folder) == "":
         yield Finding(index.RECORD, "damaged", True, "names no study that asked for the cells", record.ANEW)
 
 
