@@ -165,7 +165,8 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     Raises:
         FarfieldError: if there is no such folder, or nothing in it.
     """
-    store, state = OpenStore(folder), standing(folder)
+    store = OpenStore(folder)
+    state = standing(folder, store)
     try:
         known, unreadable = record.read(folder), None
     except FarfieldError as reason:

@@ -115,13 +115,16 @@ class Standing:
         }
 
 
-def standing(folder: Path) -> Standing:
+def standing(folder: Path, store: OpenStore | None = None) -> Standing:
     """Where a store stands. Tensors are not read: :func:`farfield.studies.verifying.verify` reads everything.
+
+    Args:
+        store: of that folder, where it is open already.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
-    store = OpenStore(folder)
+    store = OpenStore(folder) if store is None else store
     index.require_store(folder, store.listing)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
     foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
