@@ -18,8 +18,9 @@ from farfield.jsonable import finite
 from farfield.models import Model
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
-from farfield.probes.accuracy import RangeMeans, range_means
+from farfield.probes.accuracy import Accuracy, RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
+from farfield.probes.failure import Ways
 from farfield.statistics import Estimate, over_seeds
 from farfield.studies.cells import PARTS, Cell
 from farfield.studies.progress import Progress
@@ -209,17 +210,33 @@ class TrainResult:
         """Test lengths."""
         return self.cells[0].cell.lengths
 
+    @property
+    def sound(self) -> list[CellResult]:
+        """The seeds that did not diverge: means are over these, and :attr:`diverged` names the others."""
+        return [result for result in self.cells if not result.diverged]
+
     @cached_property
     def accuracy(self) -> dict[int, Estimate]:
         """Share of supervised rows (tokens) answered correctly, by length over seeds."""
-        sequences = self.cells[0].cell.sequences
-        return self._by_length([[right.value for right in result.accuracy] for result in self.cells], sequences)
+        return self._shares([result.accuracy for result in self.sound])
 
     @cached_property
     def sequence_accuracy(self) -> dict[int, Estimate]:
         """Share of sequences with every supervised row right, by length over seeds."""
-        sequences = self.cells[0].cell.sequences
-        return self._by_length([result.sequence_accuracy for result in self.cells], sequences)
+        return self._shares([result.sequence_accuracies for result in self.sound])
+
+    @cached_property
+    def ways(self) -> dict[int, dict[str, Estimate]] | None:
+        """Share of test sequences answered rightly, and lost in each of three ways, by length over seeds.
+
+        The names are those of :class:`farfield.probes.failure.Ways`, which says what they mean. None for a task
+        without positional targets.
+        """
+        found = [result.ways for result in self.sound]
+        if any(one is None for one in found):
+            return None
+        by_name = {name: self._by_length([getattr(one, name) for one in found]) for name in Ways._fields}
+        return {length: {name: by_name[name][length] for name in by_name} for length in self.lengths}
 
     @cached_property
     def range_means(self) -> RangeMeans:
@@ -240,12 +257,12 @@ class TrainResult:
     @cached_property
     def selected(self) -> dict[int, Estimate] | None:
         """Share of rows whose target key has the largest weight, by length over seeds; None without targets."""
-        return self._of_target([result.selected for result in self.cells])
+        return self._of_target([result.selected for result in self.sound])
 
     @cached_property
     def target_attention(self) -> dict[int, Estimate] | None:
         """Mean weight of the target key, by length over seeds; None for a task without targets."""
-        return self._of_target([result.target_attention for result in self.cells])
+        return self._of_target([result.target_attention for result in self.sound])
 
     def _of_target(self, rows: list[Any]) -> dict[int, Estimate] | None:
         return self._by_length(rows) if np.isfinite(np.array(rows)).any() else None
@@ -253,18 +270,21 @@ class TrainResult:
     @cached_property
     def peak(self) -> dict[int, Estimate]:
         """Peak height of the mean attention by length over seeds."""
-        return self._by_length([result.peak_height for result in self.cells])
+        return self._by_length([result.peak_height for result in self.sound])
 
     @cached_property
-    def selected_offset(self) -> dict[int, list[int]]:
-        """Selected offset by length, one a seed."""
+    def selected_offset(self) -> dict[int, list[int | None]]:
+        """Selected offset by length, one a seed; None where no key alone has the largest mean attention."""
         offsets = np.array([result.selected_offset for result in self.cells])
-        return {length: offsets[:, index].tolist() for index, length in enumerate(self.lengths)}
+        return {
+            length: [int(offset) if np.isfinite(offset) else None for offset in offsets[:, index]]
+            for index, length in enumerate(self.lengths)
+        }
 
     @cached_property
     def carrier(self) -> CarrierSummary:
         """The carrier over seeds."""
-        carriers = [result.carrier for result in self.cells]
+        carriers = [result.carrier for result in self.sound]
         peaks = tuple(carrier.peak for carrier in carriers if carrier.peak is not None)
         rotated = [carrier.cos_rotated for carrier in carriers if carrier.cos_rotated is not None]
         return CarrierSummary(
@@ -283,30 +303,39 @@ class TrainResult:
         if not cell.snapshots:
             return []
         on_the_way = [step for step in cell.snapshots if step < cell.steps]
-        moments = [Moment.over_seeds(step, [result.at(step) for result in self.cells]) for step in on_the_way]
-        return [*moments, Moment.over_seeds(cell.steps, self.cells)]
+        moments = [Moment.over_seeds(step, [result.at(step) for result in self.sound]) for step in on_the_way]
+        return [*moments, Moment.over_seeds(cell.steps, self.sound)]
 
     @cached_property
     def dilution(self) -> Dilution:
         """Decay law fitted to the peak height averaged over seeds."""
-        heights = np.mean([result.peak_height for result in self.cells], axis=0)
+        heights = [self.peak[length].mean for length in self.lengths]
         return fit(heights, np.array(self.lengths))
 
     @cached_property
     def margin(self) -> Estimate | None:
         """Margin of the target offset in logit units, over seeds; None where there is no such offset."""
-        margins = [result.margin for result in self.cells if result.margin is not None]
+        margins = [result.margin for result in self.sound if result.margin is not None]
         return over_seeds(margins) if margins else None
 
     @cached_property
     def equivariance_error(self) -> Estimate:
         """Largest distance between profiles of two lengths in relative coordinates, over seeds; 0 is equivariant."""
-        return over_seeds([result.equivariance_error for result in self.cells], bounds=(0, 1))
+        return over_seeds([result.equivariance_error for result in self.sound], bounds=(0, 1))
 
     @property
     def diverged(self) -> list[int]:
         """Seeds whose training ended in a loss that is not a number."""
         return [result.cell.seed for result in self.cells if result.diverged]
+
+    @property
+    def unanswered(self) -> dict[int, list[int]]:
+        """Seeds with class scores that are not numbers, by length; only lengths that have any."""
+        found = {
+            length: [result.cell.seed for result in self.cells if result.unanswered[index]]
+            for index, length in enumerate(self.lengths)
+        }
+        return {length: seeds for length, seeds in found.items() if seeds}
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
@@ -336,6 +365,8 @@ class TrainResult:
                 "overlap": self.overlap,
                 "selected": _as_dicts(self.selected),
                 "target_attention": _as_dicts(self.target_attention),
+                "ways": self.ways and {length: _as_dicts(found) for length, found in self.ways.items()},
+                "uniform": {length: 1 / length for length in self.lengths},
                 "heads": [result.head_name for result in self.cells],
                 "path": cell.path,
                 "in_range": {length: length <= cell.longest for length in self.lengths},
@@ -357,6 +388,7 @@ class TrainResult:
                 "equivariance_error": self.equivariance_error._asdict(),
                 "seeds": [result.cell.seed for result in self.cells],
                 "diverged": self.diverged,
+                "unanswered": self.unanswered,
                 "identities": [result.cell.identity for result in self.cells],
                 "seconds": round(self.seconds, 3),
                 "versions": versions(),
@@ -364,13 +396,29 @@ class TrainResult:
             }
         )
 
-    def _by_length(self, rows: list[Any], trials: int | None = None) -> dict[int, Estimate]:
-        table = np.array(rows, float)
+    def _by_length(self, rows: list[Any]) -> dict[int, Estimate]:
+        """Over the seeds whose value is a number."""
+        table = np.array(rows, float).reshape(len(rows), len(self.lengths))
         return {
-            length: over_seeds(table[:, index], bounds=(0, 1), trials=trials)
-            for index, length in enumerate(self.lengths)
+            length: over_seeds(column[np.isfinite(column)], bounds=(0, 1))
+            for length, column in zip(self.lengths, table.T, strict=True)
+        }
+
+    def _shares(self, rows: list[list[Accuracy]]) -> dict[int, Estimate]:
+        """The same, where a seed has an interval of its own: that of the draws behind it."""
+        found = self._by_length([[share.value for share in row] for row in rows])
+        if len(rows) != 1:
+            return found
+        clusters, draws = self.sound[0].clusters, self.sound[0].cell.test_positions.random
+        return {
+            length: share._replace(
+                low=one.low, high=one.high, kind=f"95% over {count} {'draws of positions' if draws else 'sequences'}"
+            )
+            if share.n
+            else share
+            for (length, share), one, count in zip(found.items(), rows[0], clusters, strict=True)
         }
 
 
-def _as_dicts(estimates: dict[int, Estimate] | None) -> dict[int, Any] | None:
-    return estimates and {length: estimate._asdict() for length, estimate in estimates.items()}
+def _as_dicts(estimates: dict[Any, Estimate] | None) -> dict[Any, Any] | None:
+    return estimates and {name: estimate._asdict() for name, estimate in estimates.items()}

@@ -38,28 +38,52 @@ def wilson(correct: int, total: int, level: float = LEVEL) -> tuple[float, float
     return float(low), float(high)
 
 
+def clustered(
+    count: int, total: int, clusters: int, moments: Sequence[float] | np.ndarray, level: float = LEVEL
+) -> tuple[float, float]:
+    """Interval of a proportion whose ``total`` trials come in independent clusters, alike within each.
+
+    Wilson's interval for as many independent trials as would have the variance found between clusters, with Student's
+    quantile for it (Korn and Graubard, Survey Methodology 24, 1998, give the effective number). Where every trial is a
+    cluster, it is Wilson's own. Where all clusters agree on 0 or 1, the trials count as one a cluster: the variance
+    that they might have had cannot be told.
+
+    Args:
+        count: trials that succeed.
+        clusters: how many.
+        moments: sums over clusters of y y, y m and m m, where m trials of a cluster have y successes.
+    """
+    if clusters >= total or clusters < 2:
+        return wilson(count, total, level)
+    share = count / total
+    yy, ym, mm = map(float, moments)
+    variance = clusters / (clusters - 1) * max(yy - 2 * share * ym + share**2 * mm, 0.0) / total**2
+    effective = min(share * (1 - share) / variance, total) if variance > 0 and 0 < share < 1 else clusters
+    z = float(stats.t.ppf(0.5 + level / 2, clusters - 1))
+    centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
+    half = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / effective) ** 2 / 4)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
 def t_halfwidth(deviation: float, n: int, level: float = LEVEL) -> float:
     """Half width of Student's interval of a mean of n values with the given sample standard deviation."""
     return float(stats.t.ppf(0.5 + level / 2, n - 1)) * deviation / math.sqrt(n)
 
 
-def over_seeds(
-    values: Sequence[float] | np.ndarray, *, bounds: tuple[float, float] | None = None, trials: int | None = None
-) -> Estimate:
-    """Mean over seeds with Student's 95% interval.
+def over_seeds(values: Sequence[float] | np.ndarray, *, bounds: tuple[float, float] | None = None) -> Estimate:
+    """Mean over seeds with Student's 95% interval; NaN over none.
 
     Args:
         values: one number a seed.
         bounds: clip the interval to this range, for proportions.
-        trials: for one seed only, the sequences behind its proportion, for a Wilson interval instead.
     """
     array = np.asarray(values, float)
     n = len(array)
+    if n == 0:
+        return Estimate(math.nan, None, None, 0, "no seed")
     mean = float(array.mean())
     if n == 1:
-        if trials is None or not math.isfinite(mean):
-            return Estimate(mean, None, None, 1, "one seed, no interval")
-        return Estimate(mean, *wilson(round(mean * trials), trials), 1, f"Wilson 95% over {trials} sequences")
+        return Estimate(mean, None, None, 1, "one seed, no interval")
     half = t_halfwidth(float(array.std(ddof=1)), n)
     low, high = mean - half, mean + half
     if bounds is not None:

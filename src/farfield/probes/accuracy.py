@@ -7,15 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from farfield.statistics import wilson
+from farfield.statistics import clustered
 
 
 class Accuracy(NamedTuple):
     """Accuracy of one head at one length.
 
     Attributes:
-        value: share of supervised rows answered correctly, over all sequences.
-        low, high: Wilson 95% interval over sequences, as rows of one sequence are not independent.
+        value: share of supervised rows answered correctly, over all sequences; NaN where some row has no answer,
+            because its class scores are not numbers.
+        low, high: 95% interval over the independent draws behind it, :func:`farfield.statistics.clustered`.
         chance: accuracy of guessing.
     """
 
@@ -25,10 +26,26 @@ class Accuracy(NamedTuple):
     chance: float
 
 
-def accuracy(correct: int, tested: int, sequences: int, chance: float) -> Accuracy:
-    """Accuracy with its interval, from counts of rows in so many sequences."""
-    value = int(correct) / int(tested)
-    return Accuracy(value, *wilson(round(value * sequences), sequences), chance)
+def accuracy(
+    correct: int,
+    tested: int,
+    chance: float,
+    *,
+    clusters: int,
+    wrong_moments: Float[np.ndarray, " 3"],
+    unanswered: int = 0,
+) -> Accuracy:
+    """Accuracy with its interval.
+
+    Args:
+        correct, tested, unanswered: counts of rows.
+        clusters: independent draws that the rows come from: sequences, or draws of positions that sequences share.
+        wrong_moments: sums over clusters of y y, y m and m m, for m rows of which y are wrong.
+    """
+    if unanswered:
+        return Accuracy(float("nan"), float("nan"), float("nan"), chance)
+    low, high = clustered(int(tested) - int(correct), int(tested), int(clusters), wrong_moments)
+    return Accuracy(int(correct) / int(tested), 1 - high, 1 - low, chance)
 
 
 class RangeMeans(NamedTuple):

@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
+# Mean weights that differ by less, relative to the larger one, are equal but for rounding.
+TIE = 1e-6
+# Standard errors of a difference of two mean weights below which it may be chance.
+NOISE = 3.0
 
-def peak_height(mean_attention: Float[np.ndarray, "length position"]) -> Float[np.ndarray, " length"]:
-    """Largest mean attention weight at each length (arXiv 2607.18759, section 5, metrics)."""
-    return mean_attention.max(axis=-1)
+
+def peak_height(
+    mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
+) -> Float[np.ndarray, " length"]:
+    """Largest mean attention weight at each length (arXiv 2607.18759, section 5, metrics).
+
+    Uniform attention has 1 / length; a peak is one by what it is above that.
+    """
+    return np.array([row[:length].max() for row, length in zip(mean_attention, lengths, strict=True)])
 
 
 def selected_offset(
     mean_attention: Float[np.ndarray, "length position"],
     lengths: Int[np.ndarray, " length"],
+    error: Float[np.ndarray, "length position"] | None = None,
     *,
     skip_first: bool = False,
-) -> Int[np.ndarray, " length"]:
-    """Offset key - query of the largest mean attention; the query is at ``length - 1``.
+) -> Float[np.ndarray, " length"]:
+    """Offset key - query of the largest mean attention, NaN where :func:`pin` is; the query is at ``length - 1``.
 
     Args:
+        error: standard error of the mean attention.
         skip_first: leave out position 0, where attention sinks sit (streaming-llm issue 54).
     """
-    return pin(mean_attention, lengths, skip_first=skip_first) - (np.asarray(lengths) - 1)
+    return pin(mean_attention, lengths, error, skip_first=skip_first) - (np.asarray(lengths) - 1)
 
 
 def pin(
     mean_attention: Float[np.ndarray, "length position"],
     lengths: Int[np.ndarray, " length"],
+    error: Float[np.ndarray, "length position"] | None = None,
     *,
     skip_first: bool = False,
-) -> Int[np.ndarray, " length"]:
-    """Absolute position of the largest mean attention (Proposition 2 of arXiv 2607.18759)."""
+) -> Float[np.ndarray, " length"]:
+    """Absolute position of the largest mean attention (Proposition 2 of arXiv 2607.18759).
+
+    NaN where nothing is selected: no key to choose from, weights that are not numbers, or several keys whose mean
+    weights agree: to :data:`TIE`, as all do in uniform attention, or within :data:`NOISE` standard errors, as all do
+    where attention does not depend on positions.
+
+    Args:
+        error: standard error of the mean attention; None where it is exact.
+        skip_first: leave out position 0.
+    """
     start = int(skip_first)
-    return np.array(
-        [start + int(row[start:length].argmax()) for row, length in zip(mean_attention, lengths, strict=True)]
-    )
+    errors = np.zeros_like(mean_attention) if error is None else error
+    rows = zip(mean_attention, errors, lengths, strict=True)
+    return np.array([start + _largest(row[start:length], noise[start:length]) for row, noise, length in rows])
+
+
+def _largest(row: Float[np.ndarray, " position"], error: Float[np.ndarray, " position"]) -> float:
+    """Index of the largest entry, NaN where there is none alone."""
+    if not row.size or not np.isfinite(row).all():
+        return math.nan
+    index = int(row.argmax())
+    rivals = np.arange(len(row)) != index
+    ahead = row[index] - row[rivals]
+    alone = (ahead > TIE * abs(row[index])) & (ahead > NOISE * np.hypot(error[index], error[rivals]))
+    return float(index) if alone.all() else math.nan
 
 
 def relative_profiles(

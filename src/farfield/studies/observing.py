@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from farfield import evaluation
 from farfield._types import Positions
 from farfield.errors import FarfieldError
-from farfield.models import Inputs, Model, Observed
+from farfield.models import Inputs, Model, Observed, lookup
 from farfield.positions import Regime
 from farfield.random import Purpose, key_for
 from farfield.studies.cells import LONGEST_TEST_AT_ONCE, MOST_WEIGHTS, WHOLE, Cell
@@ -42,12 +42,34 @@ def mean_logits(cell: Cell, parameters: Any, length: int, head: int) -> Float[np
     return np.asarray(_mean_logits(parameters, cell.knobs, positions, head))
 
 
+def logit_table(
+    cell: Cell, parameters: Any, length: int, longest: int, head: int
+) -> Float[np.ndarray, "query place key"]:
+    """Logits of one head for every query token, key place and key token, the query at the end of ``length`` places.
+
+    Args:
+        longest: what places are padded to while computing, so that one program serves several lengths.
+    """
+    table = _logit_table(parameters, cell.knobs, jnp.int32(length), longest, cell.longest, head)
+    return np.asarray(table)[:, :length]
+
+
 def trained_positions(cell: Cell) -> Positions:
     """Positions of a longest training sequence; one draw of its own where the regime is random."""
     return _positions(cell, cell.positions, cell.longest)
 
 
 _mean_logits = jax.jit(evaluation.mean_logits, static_argnames="head")
+
+
+@partial(jax.jit, static_argnums=(3, 4, 5))
+def _logit_table(parameters: Any, knobs: Knobs, length: Any, longest: int, trained: int, head: int) -> Array:
+    key = key_for(knobs.evaluation_seed, Purpose.OBSERVE, length)
+    positions = knobs.test_positions.positions(key, length, longest, trained, knobs.task)
+    view = lookup.head_views(parameters, knobs.mechanism)[head]
+    return lookup.tables(
+        view, lookup.logit_scale(view, knobs.normalizer, length), positions[length - 1], positions
+    ).logits
 
 
 def _positions(cell: Cell, regime: Regime, length: int) -> Positions:

@@ -208,10 +208,15 @@ def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
         losses=trained.run.losses[lane],
         correct=tests.correct[lane],
         tested=tests.tested[lane],
+        unanswered=tests.unanswered[lane],
         correct_sequences=tests.correct_sequences[lane],
+        clusters=tests.clusters[lane],
+        wrong_moments=tests.wrong_moments[lane],
         head_attention=tests.mean_attention[lane],
+        head_attention_error=tests.attention_error[lane],
         head_target_attention=tests.target_attention[lane],
         head_selected=tests.selected[lane],
+        head_wrong_selected=tests.wrong_selected[lane],
         snapshots=jax.tree.map(lambda *leaves: np.stack(leaves), *map(of_lane, trained.snapshots))
         if cell.snapshots
         else None,

@@ -19,9 +19,10 @@ from farfield.errors import FarfieldError
 from farfield.models import Mechanism, Observed
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
-from farfield.probes import attention, dilution, position_table
+from farfield.probes import attention, dilution, failure, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
+from farfield.probes.competition import exactly_selected, kernel_of
 from farfield.probes.spectrum import top_energy
 from farfield.studies import observing
 from farfield.studies.cells import PARTS, Cell
@@ -29,6 +30,21 @@ from farfield.tasks import Positional
 from farfield.tasks.base import overlap
 
 EVERY = slice(None)
+# Largest vocabulary and longest test whose logits are compared pair by pair.
+LARGEST_TABLED, LONGEST_TABLED = 64, 4096
+
+
+class Competition(NamedTuple):
+    """Expected share of sequences in which the target is ahead, by length and by the two laws of
+    :mod:`farfield.probes.competition`; to be compared with the measured ``selected``.
+
+    Attributes:
+        exact: from the logits of all pairs of tokens.
+        by_kernel: from the mean logit of every place and the spread within the trained lengths.
+    """
+
+    exact: Float[np.ndarray, " length"]
+    by_kernel: Float[np.ndarray, " length"]
 
 
 class Measurement(NamedTuple):
@@ -48,10 +64,14 @@ class CellResult:
         parameters: trained weights.
         losses: training loss of every step, in nats.
         correct, tested: supervised rows answered correctly, and all of them, a length.
+        unanswered: supervised rows without an answer, because their class scores are not numbers, a length.
         correct_sequences: sequences with every supervised row right, a length.
+        clusters, wrong_moments: what intervals rest on, as in :class:`farfield.evaluation.Evaluation`.
         head_attention: attention of the last row by key place, averaged over sequences, zero past each length.
+        head_attention_error: its standard error.
         head_target_attention: mean weight of the target key, NaN for a task without one.
         head_selected: share of rows where the target key has the largest weight, alone.
+        head_wrong_selected: how many of those rows are answered wrongly all the same.
         snapshots: weights after each of the cell's ``snapshots``, on a leading axis; None where it has none.
     """
 
@@ -60,10 +80,15 @@ class CellResult:
     losses: Float[np.ndarray, " step"]
     correct: Int[np.ndarray, " length"]
     tested: Int[np.ndarray, " length"]
+    unanswered: Int[np.ndarray, " length"]
     correct_sequences: Int[np.ndarray, " length"]
+    clusters: Int[np.ndarray, " length"]
+    wrong_moments: Float[np.ndarray, "length 2 3"]
     head_attention: Float[np.ndarray, "length head position"]
+    head_attention_error: Float[np.ndarray, "length head position"]
     head_target_attention: Float[np.ndarray, "length head"]
     head_selected: Float[np.ndarray, "length head"]
+    head_wrong_selected: Int[np.ndarray, "length head"]
     snapshots: Any = None
 
     def __repr__(self) -> str:
@@ -106,6 +131,11 @@ class CellResult:
         return self.head_attention[:, self.head]
 
     @property
+    def attention_error(self) -> Float[np.ndarray, "length position"]:
+        """Standard error of :attr:`mean_attention`."""
+        return self.head_attention_error[:, self.head]
+
+    @property
     def target_attention(self) -> Float[np.ndarray, " length"]:
         """Mean weight that :attr:`head` gives the target."""
         return self.head_target_attention[:, self.head]
@@ -135,16 +165,47 @@ class CellResult:
     @cached_property
     def accuracy(self) -> list[Accuracy]:
         """Share of supervised rows (tokens) answered correctly, at each length."""
+        return self._accuracies(self.correct, self.tested, rows_or_sequences=0)
+
+    @cached_property
+    def sequence_accuracies(self) -> list[Accuracy]:
+        """Share of sequences with every supervised row right; equal to the accuracy where only one row counts.
+
+        The chance beside it is that of a row.
+        """
+        return self._accuracies(self.correct_sequences, np.full_like(self.tested, self.cell.sequences), 1)
+
+    @property
+    def sequence_accuracy(self) -> Float[np.ndarray, " length"]:
+        """The values of :attr:`sequence_accuracies`."""
+        return np.array([share.value for share in self.sequence_accuracies])
+
+    def _accuracies(self, correct: Any, tested: Any, rows_or_sequences: int) -> list[Accuracy]:
         cell = self.cell
         return [
-            accuracy(right, of, cell.sequences, cell.task.chance(cell.vocabulary, length))
-            for right, of, length in zip(self.correct, self.tested, cell.lengths, strict=True)
+            accuracy(
+                correct[index],
+                tested[index],
+                cell.task.chance(cell.vocabulary, length),
+                clusters=self.clusters[index],
+                wrong_moments=self.wrong_moments[index, rows_or_sequences],
+                unanswered=self.unanswered[index],
+            )
+            for index, length in enumerate(cell.lengths)
         ]
 
     @cached_property
-    def sequence_accuracy(self) -> Float[np.ndarray, " length"]:
-        """Share of sequences with every supervised row right; equal to the accuracy where only one row counts."""
-        return self.correct_sequences / self.cell.sequences
+    def ways(self) -> failure.Ways | None:
+        """Right, and three ways to fail, as shares of all test sequences by :attr:`head`; NaN where an answer is
+        missing. None for a task without positional targets.
+        """
+        offsets = self.target_offsets
+        if offsets is None:
+            return None
+        kept = failure.keeps_rule(self.mean_attention, self.attention_error, self.lengths, self.lengths - 1 + offsets)
+        selected = np.round(self.selected * self.tested)
+        found = failure.ways(self.tested, self.correct, selected, self.head_wrong_selected[:, self.head], kept)
+        return failure.Ways(*(np.where(self.unanswered > 0, np.nan, shares) for shares in found))
 
     @cached_property
     def overlap(self) -> list[float]:
@@ -159,12 +220,12 @@ class CellResult:
     @cached_property
     def peak_height(self) -> Float[np.ndarray, " length"]:
         """Largest mean attention at each length."""
-        return attention.peak_height(self.mean_attention)
+        return attention.peak_height(self.mean_attention, self.lengths)
 
     @cached_property
-    def selected_offset(self) -> Int[np.ndarray, " length"]:
-        """Offset of the largest mean attention at each length."""
-        return attention.selected_offset(self.mean_attention, self.lengths)
+    def selected_offset(self) -> Float[np.ndarray, " length"]:
+        """Offset of the largest mean attention at each length; NaN where no key alone has it."""
+        return attention.selected_offset(self.mean_attention, self.lengths, self.attention_error)
 
     @cached_property
     def dilution(self) -> dilution.Dilution:
@@ -247,6 +308,27 @@ class CellResult:
         return observing.mean_logits(self.cell, self.parameters, int(self.lengths.max()), self.head)
 
     @cached_property
+    def competition(self) -> Competition | None:
+        """Expected share of sequences in which the target's logit is the largest, from the weights alone.
+
+        None where logits do not belong to pairs of tokens, without positional targets, where positions are drawn, and
+        for vocabularies or tests too large for a table.
+        """
+        cell, offsets = self.cell, self.target_offsets
+        if offsets is None or not cell.streams or cell.test_positions != cell.positions or cell.positions.random:
+            return None
+        if cell.vocabulary > LARGEST_TABLED or cell.lengths[-1] > LONGEST_TABLED:
+            return None
+        padded = max(cell.longest, cell.lengths[-1])
+        table = partial(observing.logit_table, cell, self.parameters, longest=padded, head=self.head)
+        short, exact, by_kernel = table(cell.longest), [], []
+        for length, offset in zip(cell.lengths, offsets, strict=True):
+            logits, target = table(length), int(length - 1 + offset)
+            exact.append(exactly_selected(logits, target))
+            by_kernel.append(kernel_of(logits, short).selected(target))
+        return Competition(np.array(exact), np.array(by_kernel))
+
+    @cached_property
     def equivariance_error(self) -> float:
         """Largest distance between profiles of two lengths in relative coordinates."""
         return attention.equivariance_error(self.mean_attention, self.lengths)
@@ -293,8 +375,8 @@ class CellResult:
 
     def measurements(self) -> Iterator[Measurement]:
         """Every number, in the long form of the store."""
-        selected_beyond_first = attention.selected_offset(self.mean_attention, self.lengths, skip_first=True)
-        pins = attention.pin(self.mean_attention, self.lengths)
+        seen = self.mean_attention, self.lengths, self.attention_error
+        selected_beyond_first, pins = attention.selected_offset(*seen, skip_first=True), attention.pin(*seen)
         for index, length in enumerate(self.cell.lengths):
             right = self.accuracy[index]
             yield Measurement("accuracy", length, right.value)
@@ -304,12 +386,15 @@ class CellResult:
             yield Measurement("sequence_accuracy", length, float(self.sequence_accuracy[index]))
             yield Measurement("overlap", length, self.overlap[index])
             yield Measurement("peak_height", length, float(self.peak_height[index]))
-            yield Measurement("selected_offset", length, int(self.selected_offset[index]))
-            yield Measurement("selected_offset_without_first", length, int(selected_beyond_first[index]))
-            yield Measurement("pin", length, int(pins[index]))
+            yield Measurement("selected_offset", length, float(self.selected_offset[index]))
+            yield Measurement("selected_offset_without_first", length, float(selected_beyond_first[index]))
+            yield Measurement("pin", length, float(pins[index]))
             if np.isfinite(self.target_attention[index]):
                 yield Measurement("target_attention", length, float(self.target_attention[index]))
                 yield Measurement("selected", length, float(self.selected[index]))
+            if self.ways is not None:
+                for name in (*failure.WAYS, "right_although_outcompeted"):
+                    yield Measurement(name, length, float(getattr(self.ways, name)[index]))
         single: dict[str, Any] = {
             "head": self.head,
             "final_loss": self.losses[-1],
@@ -331,10 +416,15 @@ ARRAYS = (
     "losses",
     "correct",
     "tested",
+    "unanswered",
     "correct_sequences",
+    "clusters",
+    "wrong_moments",
     "head_attention",
+    "head_attention_error",
     "head_target_attention",
     "head_selected",
+    "head_wrong_selected",
 )
 
 

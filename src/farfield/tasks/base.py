@@ -7,13 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from farfield._types import Key, Positions, Tokens
 from farfield.errors import FarfieldError
 from farfield.pytrees import pytree
-from farfield.random import tokens_in_pieces
+from farfield.random import PIECE, tokens_in_pieces
 from farfield.registry import Registry
 
 NO_TARGET = -1
@@ -45,7 +46,7 @@ class Task(abc.ABC):
 
     # Which rows can be supervised: the last alone, where a head needs one query, or any.
     rows: ClassVar[Literal["last", "all"]] = "all"
-    # Whether padding further leaves the sequences as they were. A test holds it to its word.
+    # Whether padding further leaves the sequences of :meth:`draw` as they were. A test holds it to its word.
     padding_invariant: ClassVar[bool] = True
 
     @abc.abstractmethod
@@ -56,6 +57,16 @@ class Task(abc.ABC):
             length: may be traced; at most ``positions``.
             positions: what the batch is padded to.
         """
+
+    def draw_each(self, keys: Any, length: Int[Array, ""], positions: int, vocabulary: int) -> Batch:
+        """One sequence a key, for tests: it depends on its key and the length, not on the padding nor on the others.
+
+        Args:
+            keys: one a sequence.
+            length: may be traced; at most ``positions``.
+        """
+        one = jax.vmap(lambda key: self.draw(key, length, positions, 1, vocabulary), out_axes=1)
+        return jax.tree.map(lambda leaf: leaf[..., 0], one(keys))
 
     @abc.abstractmethod
     def chance(self, vocabulary: int, length: int) -> float:
@@ -116,6 +127,19 @@ class Positional(Task):
         tokens = self.sample(key, positions, sequences, vocabulary)
         target = self.target(jnp.asarray(length, jnp.int32) - 1)
         return asked_at_last(tokens, length, tokens[target], jnp.broadcast_to(target, (sequences,)))
+
+    def draw_each(self, keys: Any, length: Int[Array, ""], positions: int, vocabulary: int) -> Batch:
+        if type(self).draw is not Positional.draw:
+            return super().draw_each(keys, length, positions, vocabulary)
+        pieces = jnp.arange(-(-positions // PIECE), dtype=jnp.int32)
+
+        def tokens_of(key: Key) -> Int[Array, " position"]:
+            drawn = jax.vmap(lambda piece: self.sample(jax.random.fold_in(key, piece), PIECE, 1, vocabulary))(pieces)
+            return drawn.reshape(-1)[:positions]
+
+        tokens = jax.vmap(tokens_of, out_axes=1)(keys)
+        target = self.target(jnp.asarray(length, jnp.int32) - 1)
+        return asked_at_last(tokens, length, tokens[target], jnp.broadcast_to(target, (len(keys),)))
 
     def chance(self, vocabulary: int, length: int) -> float:
         del length

@@ -58,7 +58,7 @@ def compare(results: Results) -> list[Comparison]:
 
 def _peak(cell: CellResult, length: int) -> float:
     """Largest mean attention over sequences and heads at one length."""
-    return float(peak_height(cell.head_attention.mean(axis=1))[cell.cell.lengths.index(length)])
+    return float(peak_height(cell.head_attention.mean(axis=1), cell.lengths)[cell.cell.lengths.index(length)])
 
 
 ITEM = Item("table8", "Heads, the spectrum of W, and dilution, K = 2", __doc__, series, compare)
