@@ -324,16 +324,22 @@ def untrained(cell: Cell) -> CellResult:
     weights = random.exponential(size=(lengths, heads, max(cell.lengths))) * (
         places < np.array(cell.lengths)[:, None, None]
     )
+    correct = random.integers(1, cell.sequences, lengths)
     return CellResult(
         cell=cell,
         parameters=parameters,
         losses=random.uniform(size=cell.steps).astype(np.float32),
-        correct=random.integers(1, cell.sequences, lengths),
+        correct=correct,
         tested=np.full(lengths, cell.sequences),
+        unanswered=np.zeros(lengths, int),
         correct_sequences=random.integers(1, cell.sequences, lengths),
+        clusters=np.full(lengths, cell.sequences),
+        wrong_moments=np.zeros((lengths, 2, 3), np.float32),  # of no account where every sequence is a cluster
         head_attention=(weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32),
+        head_attention_error=np.zeros_like(weights, np.float32),
         head_target_attention=random.uniform(size=(lengths, heads)).astype(np.float32),
         head_selected=random.uniform(size=(lengths, heads)).astype(np.float32),
+        head_wrong_selected=random.integers(0, cell.sequences - correct + 1, (heads, lengths)).T,
         snapshots=jax.tree.map(lambda leaf: np.stack([leaf] * len(cell.snapshots)), parameters)
         if cell.snapshots
         else None,

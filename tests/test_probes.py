@@ -29,7 +29,7 @@ def test_the_selected_offset_is_given_with_and_without_the_sink_at_position_zero
     assert attention.selected_offset(row, lengths, skip_first=True).tolist() == [-1]
     assert attention.pin(row, lengths).tolist() == [0]
     assert attention.pin(row, lengths, skip_first=True).tolist() == [3]
-    assert attention.peak_height(row).tolist() == [0.6]
+    assert attention.peak_height(row, lengths).tolist() == [0.6]
 
 
 def test_padding_past_a_length_is_never_selected():
@@ -233,8 +233,9 @@ def test_norms_inside_and_outside_the_trained_rows():
 )
 def test_wilson_intervals_have_their_textbook_values(correct, total, low, high):
     assert wilson(correct, total) == pytest.approx((low, high), abs=5e-5)
-    found = accuracy(np.int32(correct), total, total, 0.05)
-    assert found == (correct / total, *wilson(correct, total), 0.05)
+    moments = np.array([total - correct, total - correct, total])
+    found = accuracy(np.int32(correct), total, 0.05, clusters=total, wrong_moments=moments)
+    assert found == pytest.approx((correct / total, *wilson(correct, total), 0.05))
 
 
 def test_five_seeds_of_which_one_failed_give_their_mean_and_students_interval():
@@ -256,9 +257,10 @@ def test_equal_seeds_have_an_interval_of_no_width_rather_than_nan(value):
     assert found[:3] == pytest.approx((value, value, value), abs=1e-12)
 
 
-def test_one_seed_has_wilsons_interval_over_its_sequences_or_none():
-    assert over_seeds([0.8], trials=10)[1:3] == wilson(8, 10)
+def test_one_seed_has_no_interval_over_seeds_and_none_has_no_mean():
     assert over_seeds([0.8])[1:4] == (None, None, 1)
+    nothing = over_seeds([])
+    assert math.isnan(nothing.mean) and nothing[1:4] == (None, None, 0)
     assert over_seeds([math.nan], trials=10)[1:3] == (None, None)
 
 

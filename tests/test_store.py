@@ -50,17 +50,9 @@ def untrained_learned() -> CellResult:
     """A result of another encoding, with parameters of its own."""
     cell = small_cell("learned")
     random = np.random.default_rng(0)
-    return CellResult(
-        cell=cell,
-        parameters=jax.tree.map(np.asarray, drawn_head(cell.encoding, cell.vocabulary, cell.model.width, seed=0)),
-        losses=random.uniform(size=cell.steps).astype(np.float32),
-        correct=np.array([500, 400, 300, 200], np.int32),
-        tested=np.full(4, 512, np.int32),
-        correct_sequences=np.array([500, 400, 300, 200], np.int32),
-        head_attention=random.dirichlet(np.ones(48), (4, 1)).astype(np.float32),
-        head_target_attention=random.uniform(size=(4, 1)).astype(np.float32),
-        head_selected=random.uniform(size=(4, 1)).astype(np.float32),
-    )
+    parameters = jax.tree.map(np.asarray, drawn_head(cell.encoding, cell.vocabulary, cell.model.width, seed=0))
+    losses = random.uniform(size=cell.steps).astype(np.float32)
+    return dataclasses.replace(untrained(cell), parameters=parameters, losses=losses)
 
 
 def names(folder: Path) -> set[str]:

@@ -40,20 +40,38 @@ def study(encodings=tuple(ENCODINGS), tasks=tuple(TASKS), seeds=2, **changes) ->
     return Study(name="carry", question=f"Who carries? {EVIL}", seeds=seeds, common=common, grid=grid, **changes)
 
 
-def measured(cell: Cell, accuracy: list[int], selected: list[float]) -> CellResult:
-    """A result with chosen accuracies (of 100 sequences) and shares of rows where the target is selected."""
+def measured(cell: Cell, accuracy: list[int], selected: list[float], moved: bool = False) -> CellResult:
+    """A result with chosen accuracies (of 100 sequences) and shares of rows where the target is selected.
+
+    The mean attention is on the target, or on the first key where the rule has ``moved``. Of sequences that are
+    answered wrongly, the target is selected in the same share as of all.
+    """
     result = untrained(cell)
     counts, shares = np.array(accuracy), np.array(selected, np.float32)[:, None]
-    return dataclasses.replace(result, correct=counts, correct_sequences=counts, head_selected=shares)
+    attention = np.zeros_like(result.head_attention)
+    for index, length in enumerate(cell.lengths):
+        attention[index, 0, 0 if moved else length - 1 + result.target_offsets[index]] = 1
+    return dataclasses.replace(
+        result,
+        correct=counts,
+        correct_sequences=counts,
+        head_attention=attention,
+        head_selected=shares,
+        head_wrong_selected=np.round((100 - counts)[:, None] * shares).astype(int),
+    )
 
 
 def by_kind(cell: Cell) -> CellResult:
-    """Results of four kinds, by the encoding's base: kept, lost by selection, lost by dilution, never learned."""
+    """Results of five kinds, by the encoding's base: kept, rule moved, diluted, never learned, outcompeted."""
     kind = int(cell.encoding.base) - 10
-    near, far, selected = {0: (100, 99, 1.0), 1: (100, 6, 0.1), 2: (100, 40, 0.97), 3: (20, 20, 0.2)}.get(
-        kind, (100, 97, 1.0)
-    )
-    return measured(cell, [near, near, near, far], [1.0, 1.0, 1.0, selected])
+    near, far, selected = {
+        0: (100, 99, 1.0),
+        1: (100, 6, 0.1),
+        2: (100, 40, 0.97),
+        3: (20, 20, 0.2),
+        5: (100, 40, 0.3),
+    }.get(kind, (100, 97, 1.0))
+    return measured(cell, [near, near, near, far], [1.0, 1.0, 1.0, selected], moved=kind == 1)
 
 
 def fill(folder: Path, wanted: Study, make: Callable[[Cell], CellResult] = by_kind, skip=(), known=True) -> Path:
@@ -130,10 +148,11 @@ def test_the_first_sentences_say_what_was_kept_and_how_the_rest_was_lost(large: 
         "tested up to 128."
     )
     became = {one.outcome: one.names for one in content.what_became()}
-    assert became["selection"] == ["rope:base=11 (kept to 32)"]
-    assert became["dilution"] == ["rope:base=12 (kept to 32)"]
+    assert became["rule moved"] == ["rope:base=11 (kept to 32)"]
+    assert became["diluted"] == ["rope:base=12 (kept to 32)"]
+    assert became["outcompeted"] == ["rope:base=15 (kept to 32)"]
     assert became["not learned"] == ["rope:base=13"]
-    assert became["keeps"][:2] == ["rope:base=10", "rope:base=14"] and became["keeps"][-1] == "and 4 more"
+    assert became["keeps"][:2] == ["rope:base=10", "rope:base=14"] and became["keeps"][-1] == "and 3 more"
 
 
 def test_settings_that_are_no_product_are_counted_as_they_are(tmp_path: Path):
@@ -159,9 +178,9 @@ def test_statistics_are_those_of_all_seeds(tmp_path: Path):
     # mean of .4, .5, .6 with t = 4.303 at 2 degrees: +-0.2484; Wilson's intervals of 0 of 3 and 3 of 3.
     shares = "0 of 3 [0.000, 0.561] 3 of 3 [0.439, 1.000]"
     means = "3 of 3 0.500 [0.252, 0.748] 0.500 [0.252, 0.748] 0.500 0.400 0.600 0.050"
-    assert row.strip().startswith(f"dilution 16 {shares} {means}")
+    assert row.strip().startswith(f"diluted 16 {shares} {means}")
     assert "bands: Student t 95% over seeds" in text_of(page_of(folder))
-    assert "bands: percentile bootstrap 95% over seeds" in text_of(page_of(folder, "bootstrap"))
+    assert "bands: expanded percentile bootstrap 95% over seeds" in text_of(page_of(folder, "bootstrap"))
     written = list(csv.DictReader(written_files(folder, tmp_path / "figures")["statistics.csv"].splitlines()))
     (row,) = [row for row in written if row["measurement"] == "accuracy" and row["length"] == "32"]
     assert float(row["mean"]) == pytest.approx(0.7) and float(row["min"]) == 0.1
@@ -219,7 +238,7 @@ def test_figures_and_their_data_are_written(tmp_path: Path):
     rows = list(csv.DictReader(files["atlas.csv"].splitlines()))
     assert [(row["encoding"], row["task"], row["outcome"], row["accuracy"]) for row in rows][1:3] == [
         ("rope:base=10", "offset:2", "keeps", "0.99"),
-        ("rope:base=11", "offset:1", "selection", "0.06"),
+        ("rope:base=11", "offset:1", "rule moved", "0.06"),
     ]
 
 
@@ -384,7 +403,7 @@ def test_the_command_writes_what_verify_knows(large: Path, tmp_path: Path, capsy
     code, said, _ = run_command(capsys, folder, "--json")
     found = json.loads(said)
     assert code == 0 and found["page"] == str(folder / "report.html")
-    assert [(one["outcome"], one["finished"]) for one in found["settings"]] == [("keeps", 2), ("selection", 2)]
+    assert [(one["outcome"], one["finished"]) for one in found["settings"]] == [("keeps", 2), ("rule moved", 2)]
     assert (folder / "report" / "atlas.svg").exists() and verify(folder).sound
     assert f"farfield report {folder}" in (folder / "report.html").read_text()
     assert run_command(capsys, folder)[0] == 0  # and again, over its own page

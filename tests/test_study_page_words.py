@@ -26,7 +26,7 @@ def small(grid: dict, seeds: int = 1, **common) -> Study:
 
 def by_seed(*far: int):
     """Results of seeds 0, 1, ... that are right in all of 100 sequences, but in so many at the longest test."""
-    return lambda cell: measured(cell, [100, 100, 100, far[cell.seed]], [1, 1, 1, 0.5])
+    return lambda cell: measured(cell, [100, 100, 100, far[cell.seed]], [1, 1, 1, 0.3])
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_a_default_is_written_where_others_differ_in_it(tmp_path: Path):
 @pytest.mark.parametrize(
     "far, outcome, note, word",
     [
-        ((100, 5, 5), "selection", "kept to 32; to 128 by 1 of 3 seeds", "selection · 1 of 3"),
+        ((100, 5, 5), "outcompeted", "kept to 32; to 128 by 1 of 3 seeds", "outcompeted · 1 of 3"),
         ((100, 100, 80), "keeps", "by 2 of 3 seeds", "keeps · 2 of 3"),
         ((100, 100, 100), "keeps", "", "keeps"),
-        ((5, 5, 5), "selection", "kept to 32", "selection"),
+        ((5, 5, 5), "outcompeted", "kept to 32", "outcompeted"),
     ],
 )
 def test_seeds_that_part_are_counted_beside_the_verdict(tmp_path: Path, far, outcome, note, word):
@@ -108,7 +108,7 @@ def test_seeds_that_are_not_there_are_said_with_the_name(tmp_path: Path):
     content = gather(fill(tmp_path, wanted, by_seed(100, 100, 5), skip={5}))
     names = {one.outcome: one.names for one in content.what_became()}
     assert names["keeps"] == ["t5 (2 of 3 seeds finished)"]
-    assert names["selection"] == ["rope (kept to 32; to 128 by 2 of 3 seeds)"]
+    assert names["outcompeted"] == ["rope (kept to 32; to 128 by 2 of 3 seeds)"]
     assert heading(content) == "Token accuracy at length 128, mean of 2 to 3 seeds"
 
 
@@ -116,7 +116,7 @@ def test_tables_have_numbers_of_seeds_and_an_intercept(tmp_path: Path):
     folder = fill(tmp_path / "runs", small({"encoding": ["rope"]}, 2, task="offset:1"), by_seed(100, 5))
     files = written_files(folder, tmp_path / "figures")
     (row,) = csv.DictReader(files["atlas.csv"].splitlines())
-    assert (row["outcome"], row["seeds_that_keep"]) == ("selection", "1")
+    assert (row["outcome"], row["seeds_that_keep"]) == ("outcompeted", "1")
     (row,) = csv.DictReader(files["mechanism.csv"].splitlines())
     assert "dilution_intercept_low" in row and "dilution_alpha" not in row
     assert (row["dilution_n"], row["carrier_n"], row["wanted"]) == ("2", "2", "2")

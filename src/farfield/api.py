@@ -412,7 +412,9 @@ class TrainResult:
         clusters, draws = self.sound[0].clusters, self.sound[0].cell.test_positions.random
         return {
             length: share._replace(
-                low=one.low, high=one.high, kind=f"95% over {count} {'draws of positions' if draws else 'sequences'}"
+                low=one.low,
+                high=one.high,
+                kind=f"Wilson 95% over {count} {'draws of positions' if draws else 'sequences'}",
             )
             if share.n
             else share

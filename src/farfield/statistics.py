@@ -95,7 +95,12 @@ RESAMPLES = 10_000
 
 
 def bootstrap(values: Sequence[float] | np.ndarray) -> Estimate:
-    """Mean over seeds with the percentile bootstrap's 95% interval.
+    """Mean over seeds with the expanded percentile bootstrap's 95% interval.
+
+    Plain percentiles are too narrow for few values: of 8, they hold the mean 88% of the time. So the percentiles are
+    moved outwards to where a normal sample would need them (Hesterberg, The American Statistician 69, 2015, section
+    5.2: the level whose normal quantile is Student's, times the root of n/(n - 1)). Below 5 values no resampling
+    reaches far enough.
 
     The resamples are fixed, so that equal values give equal intervals. Where all values agree, or there is one, nothing
     can be resampled: the interval is that point, or none.
@@ -110,5 +115,6 @@ def bootstrap(values: Sequence[float] | np.ndarray) -> Estimate:
         if n > 1000
         else (array[random.integers(n, size=(RESAMPLES, n))].mean(axis=1))
     )
-    low, high = np.quantile(means, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-    return Estimate(mean, float(low), float(high), n, f"percentile bootstrap 95% over {n} seeds")
+    tail = float(stats.norm.sf(math.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + LEVEL / 2, n - 1)))
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Estimate(mean, float(low), float(high), n, f"expanded percentile bootstrap 95% over {n} seeds")

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.probes.attention import TIE
+
 
 class Carrier(NamedTuple):
     """Carrier measurements of one head.
@@ -106,6 +108,8 @@ def carrier(
 
 def _peak(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], reach: int) -> int | None:
     near = offsets >= -reach
-    if not np.isfinite(profile[near]).all():
+    shown = profile[near]
+    # Where every offset has the same score, as with frequencies of zero, there is no peak.
+    if not np.isfinite(shown).all() or (shown.size > 1 and np.ptp(shown) <= TIE * abs(shown).max()):
         return None
-    return int(offsets[near][profile[near].argmax()])
+    return int(offsets[near][shown.argmax()])

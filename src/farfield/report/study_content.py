@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from farfield.errors import FarfieldError
+from farfield.probes.failure import WAYS
 from farfield.report.study_axes import Layout, Place, lay_out, settings_of
 from farfield.report.study_problems import Failure, Problem, problems
 from farfield.report.study_sentences import Became, Kind, what_became, what_ran
@@ -64,6 +65,11 @@ class Setting:
     def keeping(self) -> int:
         """Seeds that keep the task at the longest test, each by its own accuracy; the outcome goes by their mean."""
         return len(self.summary.at(self.longest).kept or ()) if self.summary else 0
+
+    @property
+    def losing(self) -> int:
+        """Seeds that lose the task at the longest test in the way that the setting does."""
+        return len(self.summary.lost.get(self.outcome.replace(" ", "_"), ())) if self.summary else 0
 
     @property
     def longest(self) -> int:
@@ -172,7 +178,7 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     except FarfieldError as reason:
         known, unreadable = None, str(reason)
     panels = list(dict.fromkeys([*(known.study.probes if known else ()), *PANELS]))
-    read = list(dict.fromkeys([*PROBES, *panels]))
+    read = list(dict.fromkeys([*PROBES, *WAYS, *panels]))
     outcomes = {identity_of(outcome.config): outcome for outcome in from_store(store, probes=read)}
     every = _failures(folder, state)
     wanted = _asked_for(known) if known else _found(store, outcomes, every)
@@ -339,18 +345,23 @@ def keeps(summary: Summary, length: int) -> bool:
 
 
 def outcome_of(summary: Summary) -> Kind:
-    """What became of the task at the longest test, by :func:`keeps` and by how often the target is selected there."""
+    """What became of the task at the longest test, by :func:`keeps` and by the way that costs most there."""
     longest = summary.config["lengths"][-1]
+    if len(summary.diverged) == summary.n:
+        return "diverged"
     if summary.fit is not None and 2 * len(summary.fit.fitted) < summary.n:
         return "not learned"
     if longest <= summary.config["longest"]:
         return "not tested"
     if keeps(summary, longest):
         return "keeps"
-    selected = next((row for row in summary.rows if (row.probe, row.length) == ("selected", longest)), None)
-    if selected is None or selected.mean is None:
+    means = {
+        row.probe: row.mean.mean for row in summary.rows if row.probe in WAYS and row.length == longest and row.mean
+    }
+    if len(means) < len(WAYS):
         return "fails"
-    return "dilution" if selected.mean.mean >= FIT else "selection"
+    way = max(WAYS, key=lambda name: means[name])
+    return cast(Kind, way.replace("_", " "))
 
 
 def reach_of(summary: Summary) -> int | None:

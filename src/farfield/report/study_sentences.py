@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from farfield.report.study_content import Content, Setting
 
 # What may become of a task at the longest test; of these, it is lost in some.
-Kind = Literal["keeps", "selection", "dilution", "fails", "not learned", "not tested", "unfinished"]
-LOST = ("selection", "dilution", "fails")
+Kind = Literal[
+    "keeps", "rule moved", "outcompeted", "diluted", "fails", "not learned", "not tested", "diverged", "unfinished"
+]
+LOST = ("rule moved", "outcompeted", "diluted", "fails")
 
 
 class Became(NamedTuple):
@@ -62,11 +64,13 @@ def _grid(content: Content) -> str:
 
 SAID: dict[str, str] = {
     "keeps": "Kept to the longest test",
-    "selection": "Lost by selection (attention picks another key)",
-    "dilution": "Lost by dilution (attention picks the right key and gives it too little weight)",
-    "fails": "Lost (the task has no single right key, so how cannot be told)",
+    "rule moved": "Lost because the rule moves (mean attention picks another key)",
+    "outcompeted": "Lost to competition (mean attention keeps the right key; in single sequences another is larger)",
+    "diluted": "Lost to dilution (the right key has the largest weight, and too little of it)",
+    "fails": "Lost (the right key is not at a place of its own, so how cannot be told)",
     "not learned": "Not learned within the trained lengths",
     "not tested": "Not tested beyond the trained lengths",
+    "diverged": "Diverged in every seed",
 }
 
 
@@ -104,7 +108,7 @@ def _notes(content: Content, settings: list[Setting]) -> str:
     """What is to be said of settings beside their name, in brackets."""
     kept, by = _kept_to(content, settings), _kept_by(settings)
     first = f"kept {by}" if by and not kept and settings[0].outcome != "keeps" else "; ".join(filter(None, [kept, by]))
-    notes = "; ".join(filter(None, [first, _unfinished(settings)]))
+    notes = "; ".join(filter(None, [first, _lost_by(settings), _unfinished(settings)]))
     return f" ({notes})" if notes else ""
 
 
@@ -118,6 +122,16 @@ def _kept_by(settings: list[Setting]) -> str:
     if settings[0].outcome == "keeps":
         return by
     return f"to {longest.pop() if len(longest) == 1 else 'the longest test'} {by}"
+
+
+def _lost_by(settings: list[Setting]) -> str:
+    """How many seeds are lost in the way that their setting is, where some are lost in another."""
+    there = [one for one in settings if one.summary and one.outcome in LOST]
+    numbers = {(one.losing, sum(map(len, one.summary.lost.values()))) for one in there if one.summary}
+    if all(losing == lost for losing, lost in numbers):
+        return ""
+    losing, lost = (sorted({*column}) for column in zip(*numbers, strict=True))
+    return f"in this way by {span(losing)} of the {span(lost)} seeds that lose it"
 
 
 def _kept_to(content: Content, settings: list[Setting]) -> str:

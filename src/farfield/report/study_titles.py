@@ -15,6 +15,10 @@ TITLES = {
     "selected_offset": ("Selected offset", "key minus query, where mean attention is largest"),
     "selected_offset_without_first": ("Selected offset but the first key", "key minus query"),
     "pin": ("Pin", "key position where mean attention is largest"),
+    "rule_moved": ("Rule moved", "share of sequences lost where mean attention picks another key"),
+    "outcompeted": ("Outcompeted", "share lost where another key is larger in that sequence alone"),
+    "diluted": ("Diluted", "share lost although the right key has the largest weight"),
+    "right_although_outcompeted": ("Right although outcompeted", "share of sequences"),
     "overlap": ("Overlap", "expected share of test sequences that training has seen"),
     "chance": ("Chance", "accuracy of the best guess that ignores the sequence"),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from farfield.probes.failure import WAYS
 from farfield.studies.identity import every_seed, model_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ class Outcome:
         """Whether :meth:`progress` at a length is at least :data:`FIT`."""
         progress = self.progress(length)
         return progress is not None and progress >= FIT
+
+    def lost_by(self, length: int) -> str | None:
+        """Which of three ways costs most at a length where the task is not kept; None where that is not known."""
+        shares = {way: self.values.get((way, length), np.nan) for way in WAYS}
+        if self.keeps(length) or not np.isfinite([*shares.values()]).all():
+            return None
+        return max(shares, key=lambda way: shares[way])
 
     def skill(self) -> float | None:
         """:meth:`progress` averaged over tested lengths that training met; None where there is none."""
@@ -137,12 +145,12 @@ def from_store(store: OpenStore, where: str = "true", probes: Sequence[str] = PR
 
     Args:
         where: which cells, in the columns of ``cells``.
-        probes: those to read, beside what fitting is told by.
+        probes: those to read, beside what fitting and losing are told by.
     """
     from farfield.studies.identity import DATA_VERSION
 
     chosen = f"(SELECT * FROM cells WHERE data_version = {DATA_VERSION} AND (\n{where}\n))"
-    names = ", ".join("'" + probe.replace("'", "''") + "'" for probe in {*probes, *PROBES, "chance"})
+    names = ", ".join("'" + probe.replace("'", "''") + "'" for probe in {*probes, *PROBES, *WAYS, "chance"})
     values: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
     measured = f"SELECT identity, probe, length, value FROM measurements SEMI JOIN {chosen} USING (identity)"
     for identity, probe, length, value in store.rows(

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from farfield.errors import FarfieldError, unknown
 from farfield.probes.carrier import Carrier
+from farfield.probes.failure import WAYS
 from farfield.probes.position_table import TableNorms
 from farfield.studies.cells import Cell, Seeds
 from farfield.studies.points import Point, Varied, resolve, size_problems, structure_problems
@@ -44,6 +45,8 @@ PROBES_BY_LENGTH = (
     "pin",
     "target_attention",
     "selected",
+    *WAYS,
+    "right_although_outcompeted",
 )
 PROBES_OF_CELLS = (
     "head",

@@ -15,13 +15,23 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from farfield.errors import FarfieldError, unknown
+from farfield.probes.failure import WAYS
 from farfield.statistics import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.studies.columns import written
 from farfield.studies.identity import seeds_of, setting_of
 from farfield.studies.outcomes import FIT, PROBES, Outcome, by_model, names_of, shared_by
 
 # Probes that are shares, whose intervals end at 0 and 1.
-SHARES = {*PROBES, "selected", "target_attention", "peak_height", "overlap", "chance"}
+SHARES = {
+    *PROBES,
+    *WAYS,
+    "right_although_outcompeted",
+    "selected",
+    "target_attention",
+    "peak_height",
+    "overlap",
+    "chance",
+}
 
 Interval = Literal["t", "bootstrap"]
 
@@ -54,10 +64,10 @@ class AtLength(NamedTuple):
         probe, length: what.
         in_range: whether training met this length.
         chance: token accuracy of the best guess that ignores the sequence; None for all other probes.
-        mean: over all seeds that finished, with its interval; None if no value is a number.
+        mean: over all seeds that finished and did not diverge, with its interval; None if no value is a number.
         given_fit: over seeds that fit; None if none does or that cannot be told.
-        median, least, most: over all seeds that finished.
-        left_out: seeds whose value is not a number, which diverged seeds' attention is.
+        median, least, most: over the same.
+        left_out: seeds whose value is not a number, and those that diverged.
         kept: seeds that keep the task at this length, :meth:`Outcome.keeps`; None for probes other than accuracy.
     """
 
@@ -89,9 +99,11 @@ class Summary:
         cells: how many cells they are made of.
         shared: what the seeds have in common, in words, where they are no independent draws; else empty.
         missing: seeds asked for by name that have not finished.
-        diverged: seeds whose training ended in a loss that is not a number; they count in every mean.
+        diverged: seeds whose training ended in a loss that is not a number: they fit nothing, and no mean counts them.
         identical: groups of seeds whose weights and counts agree bit for bit, which different seeds never do.
         fit: share that fits; None where no trained length is tested.
+        lost: seeds that do not keep the task at the longest test, by the way that costs them most, one of
+            :data:`farfield.probes.failure.WAYS`; empty for a task without positional targets.
         rows: every probe at every length.
     """
 
@@ -105,6 +117,7 @@ class Summary:
     diverged: list[str]
     identical: list[list[str]]
     fit: FitRate | None
+    lost: dict[str, list[str]]
     rows: list[AtLength] = field(repr=False)
 
     @property
@@ -135,7 +148,12 @@ class Summary:
         ]
         names = ("setting", "label", "config", "wanted", "n", "seeds", "cells", "shared", "missing")
         plain = {name: getattr(self, name) for name in names}
-        plain |= {"diverged": self.diverged, "identical": self.identical, "fit": self.fit and self.fit._asdict()}
+        plain |= {
+            "diverged": self.diverged,
+            "identical": self.identical,
+            "lost": self.lost,
+            "fit": self.fit and self.fit._asdict(),
+        }
         return finite(plain | {"rows": rows})
 
 
@@ -200,6 +218,7 @@ def _summarize(
         diverged=[name for name, model in seeds.items() if model.diverged],
         identical=_identical(seeds),
         fit=_fit_rate(len(seeds), fitted, fit) if known else None,
+        lost=_lost(seeds),
         rows=[
             _row(probe, length, seeds, fitted, estimate)
             for probe in probes
@@ -234,7 +253,7 @@ def _row(
 ) -> AtLength:
     models = seeds.values()
     values = np.array([model.values.get((probe, length), np.nan) for model in models], float)
-    sound = np.isfinite(values)
+    sound = np.isfinite(values) & np.array([not model.diverged for model in models])
     kept, given_fit = values[sound], values[sound & np.array([name in fitted for name in seeds])]
     first, of_tokens = next(iter(models)), probe == "accuracy"
     return AtLength(
@@ -250,6 +269,15 @@ def _row(
         left_out=[name for name, is_sound in zip(seeds, sound, strict=True) if not is_sound],
         kept=[name for name, model in seeds.items() if model.keeps(length)] if of_tokens else None,
     )
+
+
+def _lost(seeds: Mapping[str, Outcome]) -> dict[str, list[str]]:
+    lost: dict[str, list[str]] = defaultdict(list)
+    for name, model in seeds.items():
+        way = None if model.diverged else model.lost_by(model.lengths[-1])
+        if way is not None:
+            lost[way].append(name)
+    return dict(lost)
 
 
 def _identical(seeds: Mapping[str, Outcome]) -> list[list[str]]:

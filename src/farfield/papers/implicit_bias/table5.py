@@ -65,7 +65,7 @@ def compare(results: Results) -> list[Comparison]:
                 f"{name} selected offset L=32",
                 row["selected_at_L32"],
                 EXACT,
-                [int(cell.selected_offset[middle]) for cell in cells],
+                [float(cell.selected_offset[middle]) for cell in cells],
                 SWEEP,
             ),
         ]
