@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: setup reproduce numbers test test-slow test-browser stress test-reference lint format bench docs encodings lock clean help
+.PHONY: setup reproduce numbers test test-slow test-browser stress test-reference lint format bench docs encodings failure lock clean help
 
 setup: $(READY) ## the environment alone
 
@@ -53,6 +53,9 @@ numbers: $(READY) ## train the transformer whole too (half an hour more) and wri
 
 encodings: $(READY) ## train every encoding on four rules and write docs/encodings.md (about fifteen minutes)
 	$(BIN)/python docs/encodings_table.py
+
+failure: $(READY) ## train six encodings on three offsets and write docs/failure.md with its picture (three minutes)
+	$(BIN)/python docs/failure_table.py
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools

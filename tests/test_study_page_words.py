@@ -76,10 +76,15 @@ def test_a_default_is_written_where_others_differ_in_it(tmp_path: Path):
 @pytest.mark.parametrize(
     "far, outcome, note, word",
     [
-        ((100, 5, 5), "outcompeted", "kept to 32; to 128 by 1 of 3 seeds", "outcompeted · 1 of 3"),
+        (
+            (100, 5, 5),
+            "outcompeted",
+            "kept to 32; to 128 by 1 of 3 seeds; lost so by 2 of 3 seeds",
+            "outcompeted · 1 of 3",
+        ),
         ((100, 100, 80), "keeps", "by 2 of 3 seeds", "keeps · 2 of 3"),
         ((100, 100, 100), "keeps", "", "keeps"),
-        ((5, 5, 5), "outcompeted", "kept to 32", "outcompeted"),
+        ((5, 5, 5), "outcompeted", "kept to 32; lost so by 3 of 3 seeds", "outcompeted"),
     ],
 )
 def test_seeds_that_part_are_counted_beside_the_verdict(tmp_path: Path, far, outcome, note, word):
@@ -108,7 +113,7 @@ def test_seeds_that_are_not_there_are_said_with_the_name(tmp_path: Path):
     content = gather(fill(tmp_path, wanted, by_seed(100, 100, 5), skip={5}))
     names = {one.outcome: one.names for one in content.what_became()}
     assert names["keeps"] == ["t5 (2 of 3 seeds finished)"]
-    assert names["outcompeted"] == ["rope (kept to 32; to 128 by 2 of 3 seeds)"]
+    assert names["outcompeted"] == ["rope (kept to 32; to 128 by 2 of 3 seeds; lost so by 1 of 3 seeds)"]
     assert heading(content) == "Token accuracy at length 128, mean of 2 to 3 seeds"
 
 

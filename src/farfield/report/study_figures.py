@@ -23,6 +23,7 @@ from farfield.report.study_atlas import heading, squares_of
 from farfield.report.study_content import ESTIMATED, Content, Setting
 from farfield.report.study_page import curves_of, frame_of, note_of, series_of
 from farfield.report.study_titles import kind_of, meaning_of, title_of
+from farfield.report.study_ways import failure_figure
 from farfield.statistics import Estimate, wilson
 from farfield.studies.atomic import write_atomically
 from farfield.studies.summary import AtLength
@@ -33,7 +34,7 @@ COLUMNS = {"dilution_alpha": "dilution_intercept"}
 # Files of earlier reports that a report replaces even where its own tasks have other names.
 CURVES = re.compile(r"curves(-[A-Za-z0-9._-]+)?\.(svg|png|csv)")
 # All that a report writes, and the file by which it knows a folder again.
-OURS = re.compile(rf"(atlas|statistics|mechanism)\.(svg|png|csv)|{CURVES.pattern}")
+OURS = re.compile(rf"(atlas|ways|statistics|mechanism)\.(svg|png|csv)|{CURVES.pattern}")
 MARK, MARKED = "about.txt", "Figures and numbers of a farfield report; the next one replaces them.\n"
 
 
@@ -69,6 +70,9 @@ def write_files(content: Content, folder: Path) -> list[str]:
     written = [_write(folder / MARK, MARKED), *_write_tables(content, folder)]
     if any(setting.summary for setting in content.settings):
         written += [_write_figure(atlas_figure(content), folder / f"atlas{suffix}") for suffix in FORMATS]
+        failures = failure_figure(content)
+        if failures is not None:
+            written += [_write_figure(failures, folder / f"ways{suffix}") for suffix in FORMATS]
         for column, name in enumerate(_file_names(content)):
             figure = curves_figure(content, column)
             if figure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from markupsafe import Markup
 
 from farfield.errors import FarfieldError
 from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
+from farfield.report.drawing import to_svg
 from farfield.report.study_again import python_of
 from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
 from farfield.report.study_content import Content, Setting
 from farfield.report.study_titles import interval_of, kind_of, meaning_of, of, share_of, three, title_of
+from farfield.report.study_ways import MOST_CHARTS, failure_figure, left_out_of
 from farfield.studies.atomic import write_atomically
 from farfield.studies.summary import FIT, PROBES, SHARES
 
@@ -97,6 +100,7 @@ def render(content: Content, command: str, files: str) -> str:
     squares = squares_of(content)
     shown = [setting for setting in content.settings if setting.summary]
     atlas = atlas_of(content, squares)
+    failures = failure_figure(content)
     return environment.get_template("study.html").render(
         content=content,
         generator=GENERATOR,
@@ -109,6 +113,9 @@ def render(content: Content, command: str, files: str) -> str:
         level=level_of,
         legend=legend_of(content),
         facets=[_facet(content, column) for column in range(len(content.layout.columns.choices))] if shown else [],
+        failures=None if failures is None else inline(to_svg(failures)),
+        most_charts=MOST_CHARTS,
+        charts_left_out=left_out_of(content),
         title_of=title_of,
         shown=shown,
         became=content.what_became(),
@@ -121,6 +128,12 @@ def render(content: Content, command: str, files: str) -> str:
         fit=FIT,
         python=python_of(content.record, content.folder) if content.record else None,
     )
+
+
+def inline(svg: str) -> Markup:
+    """A picture of matplotlib as a part of the page, as wide as there is room."""
+    body = re.sub(r'<metadata>.*?</metadata>|\sxmlns(:\w+)?="[^"]*"', "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return Markup(body.replace("<svg", '<svg class="chart"', 1))
 
 
 def legend_of(content: Content) -> list[tuple[int, int, str, Markup]]:

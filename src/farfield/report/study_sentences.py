@@ -125,13 +125,12 @@ def _kept_by(settings: list[Setting]) -> str:
 
 
 def _lost_by(settings: list[Setting]) -> str:
-    """How many seeds are lost in the way that their setting is, where some are lost in another."""
-    there = [one for one in settings if one.summary and one.outcome in LOST]
-    numbers = {(one.losing, sum(map(len, one.summary.lost.values()))) for one in there if one.summary}
-    if all(losing == lost for losing, lost in numbers):
+    """How many of several seeds are lost in the way that their setting is; empty where that cannot be told."""
+    there = [one for one in settings if one.summary and one.outcome in LOST and one.summary.lost]
+    if not there:
         return ""
-    losing, lost = (sorted({*column}) for column in zip(*numbers, strict=True))
-    return f"in this way by {span(losing)} of the {span(lost)} seeds that lose it"
+    losing, seeds = (sorted({number(one) for one in there}) for number in (lambda one: one.losing, lambda one: one.n))
+    return "" if seeds == [1] else f"lost so by {span(losing)} of {span(seeds)} seeds"
 
 
 def _kept_to(content: Content, settings: list[Setting]) -> str:

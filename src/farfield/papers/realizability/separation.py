@@ -11,7 +11,8 @@ and isqrt(n)), trained on lengths 4 to 16 and tested at 8 to 64. ``separation-64
 * *Gap*: the smallest share of lengths selected, averaged over seeds, among cells with alpha = 1, less the largest among
   the others. Above 0, one threshold separates the two classes.
 * Accuracy is scored apart: a head that selects the right key at each length may still lose the answer, where its share
-  of attention has thinned out (t5). Answers right by chance count too.
+  of attention has thinned out (t5). Answers right by chance count too. The shares of sequences that are lost because
+  the rule moves, another key is larger, or the target is diluted are told apart on either side of the prediction.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from farfield.papers.realizability.setup import (
     series_of,
 )
 from farfield.papers.verdicts import Comparison
+from farfield.probes.failure import WAYS
 
 MEASUREMENTS = 2625
 CAPTION = (
@@ -97,6 +99,14 @@ def shares(scores: list[Score]) -> list[Comparison]:
         note = f"{int(heads.sum())} of {len(heads)} heads select their target at every longer length."
         share = heads.mean() if len(heads) else np.nan
         lines.append(number(f"{wanted}: share of heads that generalize", [share], note))
+        lines += [
+            number(
+                f"{wanted}: share of longer sequences lost, {way.replace('_', ' ')}",
+                [np.mean([s.lost[way].mean() for s in scores if s.carries_over is predicted] or [np.nan])],
+                "Right and the three ways add up to one." if way == WAYS[0] else "",
+            )
+            for way in WAYS
+        ]
     agree = np.concatenate([(score.selected == score.predicted).ravel() for score in scores])
     fitted = [score for score in scores if score.prediction.won is not None]
     return [

@@ -19,6 +19,7 @@ from farfield.encodings import Encoding, encodings
 from farfield.models.positional import PositionalHead
 from farfield.papers.base import Results, Series
 from farfield.papers.verdicts import Comparison
+from farfield.probes.failure import WAYS
 from farfield.realizability import Prediction, solve
 from farfield.studies.cells import Cell
 from farfield.studies.results import CellResult
@@ -72,6 +73,7 @@ class Score:
         selected: whether each head puts the target first, alone, at each of those lengths.
         accuracy: share of sequences answered at each of those lengths.
         fitted: share of training lengths at which each head selects its target.
+        lost: share of sequences lost in each of three ways (:mod:`farfield.probes.failure`) at those lengths.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Score:
     selected: Bool[np.ndarray, "seed length"]
     accuracy: Float[np.ndarray, "seed length"]
     fitted: Float[np.ndarray, " seed"]
+    lost: dict[str, Float[np.ndarray, "seed length"]]
 
     @property
     def predicted(self) -> Bool[np.ndarray, " length"]:
@@ -121,6 +124,7 @@ def score(name: str, heads: Sequence[CellResult]) -> Score:
         selected=selected[:, deep] == 1,
         accuracy=np.array([[right.value for right in head.accuracy] for head in heads])[:, deep],
         fitted=(selected[:, ~deep] == 1).mean(axis=1),
+        lost={way: np.array([getattr(head.ways, way) for head in heads])[:, deep] for way in WAYS},
     )
 
 
