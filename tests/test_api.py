@@ -1,12 +1,16 @@
 """The Python interface: three lines from question to answer."""
 
+import dataclasses
 import json
 
+import jax
 import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.api import TrainResult
 from farfield.studies.results import to_arrays
+from support import small_cell, untrained
 
 SMALL = {"steps": 60, "sequences": 256, "model": "head:16", "vocabulary": 8, "test": (12, 16, 24)}
 
@@ -67,6 +71,46 @@ def test_a_diverged_seed_is_named_and_not_averaged_away():
     assert wild.diverged == [0]
     content = json.loads(json.dumps(wild.to_json(), allow_nan=False))
     assert content["diverged"] == [0]
+
+
+def test_one_diverged_seed_does_not_spoil_the_others():
+    results = [untrained(small_cell(seed=seed)) for seed in range(8)]
+    for seed in (6, 7):
+        steps = results[seed].cell.steps
+        results[seed] = dataclasses.replace(
+            results[seed],
+            losses=np.full(steps, np.nan, np.float32),
+            unanswered=results[seed].tested,
+            head_attention=np.full_like(results[seed].head_attention, np.nan),
+            head_target_attention=np.full_like(results[seed].head_target_attention, np.nan),
+        )
+    found = TrainResult(tuple(results), 1.0)
+    assert found.diverged == [6, 7]
+    kept = TrainResult(tuple(results[:6]), 1.0)
+    for name in (
+        "accuracy",
+        "sequence_accuracy",
+        "selected",
+        "target_attention",
+        "peak",
+        "carrier",
+        "dilution",
+        "ways",
+    ):
+        assert getattr(found, name) == getattr(kept, name), name
+    assert all(estimate.n == 6 for estimate in found.accuracy.values())
+    content = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert content["diverged"] == [6, 7] and content["selected_offset"]["12"][6:] == [None, None]
+    assert set(content["unanswered"]["12"]) == {6, 7}
+
+
+def test_large_finite_weights_have_a_carrier():
+    """Squares of weights beyond 1e19 overflow float32."""
+    result = untrained(small_cell())
+    large = dataclasses.replace(
+        result, parameters=jax.tree.map(lambda leaf: leaf * np.float32(1e10), result.parameters)
+    )
+    assert large.carrier.key == pytest.approx(result.carrier.key, rel=1e-4)
 
 
 def test_seeds_may_be_named_and_keep_their_results(result):

@@ -88,6 +88,8 @@ def carrier(
         target: the task's offset -K, or None.
         theta: rotary frequencies, or None for an encoding that does not rotate.
     """
+    # Squares of large weights overflow float32.
+    queries, keys = np.asarray(queries, np.float64), np.asarray(keys, np.float64)
     mean_query, mean_key = queries.mean(axis=0), keys.mean(axis=0)
     key, query = fraction(keys), fraction(queries)
     by_offset = None if theta is None else profile(mean_query, mean_key, offsets, theta)
