@@ -261,7 +261,6 @@ def test_one_seed_has_no_interval_over_seeds_and_none_has_no_mean():
     assert over_seeds([0.8])[1:4] == (None, None, 1)
     nothing = over_seeds([])
     assert math.isnan(nothing.mean) and nothing[1:4] == (None, None, 0)
-    assert over_seeds([math.nan], trials=10)[1:3] == (None, None)
 
 
 @pytest.mark.parametrize(("longest", "expected"), [(100, 0.62560), (500, 0.25770)])

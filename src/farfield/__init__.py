@@ -3,7 +3,7 @@
 import farfield as ff
 
 result = ff.train("rope", "offset:2", seeds=8)
-print(result.accuracy[48], result.carrier, result.dilution)
+print(result.accuracy[48], result.ways[48], result.carrier, result.dilution)
 result.plot("rope.png")
 ff.open("runs").measurements()
 """
