@@ -13,6 +13,7 @@ import numpy as np
 
 from farfield.arguments import checked_folder, checked_workers
 from farfield.encodings import Encoding, encodings
+from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
 from farfield.jsonable import finite
 from farfield.models import Model
@@ -32,6 +33,7 @@ from farfield.tasks import Task
 MOST_SEEDS = 100_000
 
 
+@settled
 def train(
     encoding: str | Encoding = "rope",
     task: str | Task = "offset:1",
@@ -309,7 +311,7 @@ class TrainResult:
     @cached_property
     def dilution(self) -> Dilution:
         """Decay law fitted to the peak height averaged over seeds."""
-        heights = [self.peak[length].mean for length in self.lengths]
+        heights = np.array([self.peak[length].mean for length in self.lengths])
         return fit(heights, np.array(self.lengths))
 
     @cached_property
@@ -409,7 +411,8 @@ class TrainResult:
         found = self._by_length([[share.value for share in row] for row in rows])
         if len(rows) != 1:
             return found
-        clusters, draws = self.sound[0].clusters, self.sound[0].cell.test_positions.random
+        clusters, regime = self.sound[0].clusters, self.sound[0].cell.test_positions
+        draws = regime is not None and regime.random
         return {
             length: share._replace(
                 low=one.low,

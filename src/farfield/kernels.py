@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.rotary import Rotary, RotaryFamily
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.jsonable import finite
 from farfield.models.base import WIDEST
@@ -131,6 +132,7 @@ class KernelComparison:
         return alone | settings
 
 
+@settled
 def kernel(
     encoding: str | Encoding | Sequence[str | Encoding] = "rope",
     *,

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from farfield.encodings import Encoding, encodings
+from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
 from farfield.jsonable import finite
 from farfield.models.base import MOST_HEADS, WIDEST
@@ -61,6 +62,7 @@ def written_settings(text: str) -> set[str]:
     return {part.partition("=")[0].strip() for part in parts}
 
 
+@settled
 def show(
     encoding: str | Encoding,
     settings: dict[str, Any] | None = None,

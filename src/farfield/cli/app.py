@@ -9,8 +9,10 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -74,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as reason:
         if _out_of_memory(reason):
             code = _fail("there is not enough memory; what is finished is kept: run it again where there is more")
+        elif _importing_jax(reason):
+            code = _fail(f"JAX cannot be imported: {reason}; correct or unset that variable")
         elif isinstance(reason, OSError):
             code = _fail(f"cannot write the output: {reason.strerror}")
             _discard_output()
@@ -113,6 +117,12 @@ def _out_of_memory(reason: Exception) -> bool:
     refused = isinstance(reason, OSError) and reason.errno == errno.ENOMEM
     unloaded = isinstance(reason, ImportError) and "failed to map segment" in str(reason)
     return isinstance(reason, kinds) or refused or unloaded or "RESOURCE_EXHAUSTED" in str(reason)
+
+
+def _importing_jax(reason: Exception) -> bool:
+    """Whether JAX's import failed, as it does on a setting that it cannot read."""
+    last = traceback.extract_tb(reason.__traceback__)[-1].filename
+    return isinstance(reason, ValueError) and "jax" not in sys.modules and "jax" in Path(last).parts
 
 
 def _discard_output() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
@@ -108,6 +109,7 @@ def plan(items: Iterable[Item], budget: Budget) -> dict[str, dict[str, list[Cell
     return {item.name: budget.of(item).apply(item.series()) for item in items}
 
 
+@settled
 def reproduce(
     paper: Paper,
     *,

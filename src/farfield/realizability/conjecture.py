@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.realizability.deterministic import FAMILIES, LONGEST_TRAINED, draw
 from farfield.realizability.parting import (
@@ -177,6 +178,7 @@ class Search:
         }
 
 
+@settled
 def search(
     *,
     seconds: float = 60.0,

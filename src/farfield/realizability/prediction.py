@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from farfield.encodings import Encoding, encodings
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.positions import Regime, regimes
 from farfield.random import Purpose
@@ -172,6 +173,7 @@ class Prediction:
         return float(self.mass[here].mean()) if self.mass is not None and here.any() else math.nan
 
 
+@settled
 def solve(
     encoding: str | Encoding,
     task: str | Task,

@@ -24,7 +24,12 @@ from farfield.statistics import over_seeds
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# Of the program around a figure, not of the figure; a matplotlibrc may keep these.
+NOT_OF_FIGURES = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "datapath"}
+# All settings that figures depend on, those that farfield leaves at matplotlib's own defaults too: a user's
+# matplotlibrc or style changes none of them (`text.usetex` in one fails without LaTeX).
 STYLE: dict[Any, Any] = {
+    **{name: value for name, value in mpl.rcParamsDefault.items() if name not in NOT_OF_FIGURES},
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -15,6 +15,7 @@ import numpy as np
 
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.base import adds_vectors
+from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
 from farfield.models import Model, models
 from farfield.models.base import Path
@@ -112,6 +113,7 @@ class Cell:
     data_seed: int | None = None
     evaluation_seed: int | None = None
 
+    @settled
     def resolved(self) -> Cell:
         """The cell with every default filled in, checked.
 
@@ -211,6 +213,7 @@ class Cell:
         )
 
     @property
+    @settled
     def knobs(self) -> Knobs:
         """What the compiled programs of a resolved cell take as data."""
         assert self.test_positions is not None

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from farfield import evaluation
 from farfield._types import Positions
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models import Inputs, Model, Observed, lookup
 from farfield.positions import Regime
@@ -21,6 +22,7 @@ from farfield.tasks.base import Batch
 from farfield.training import Knobs
 
 
+@settled
 def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
     """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
     _check(cell, length, sequences)
@@ -28,6 +30,7 @@ def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[st
     return dict(zip(cell.model.head_names, jax.tree.map(np.asarray, inside), strict=True))
 
 
+@settled
 def accuracy_by_place(cell: Cell, parameters: Any, length: int, sequences: int) -> Float[np.ndarray, " place"]:
     """Share of fresh sequences of one length answered correctly at each place; NaN where none is supervised."""
     _check(cell, length, sequences)
@@ -35,6 +38,7 @@ def accuracy_by_place(cell: Cell, parameters: Any, length: int, sequences: int) 
     return np.where(np.asarray(counted) > 0, np.asarray(right) / np.maximum(counted, 1), np.nan)
 
 
+@settled
 def mean_logits(cell: Cell, parameters: Any, length: int, head: int) -> Float[np.ndarray, " offset"]:
     """Mean logit by offset of one head, exact over uniform tokens, for a query at the end of ``length`` places."""
     assert cell.test_positions is not None
@@ -42,6 +46,7 @@ def mean_logits(cell: Cell, parameters: Any, length: int, head: int) -> Float[np
     return np.asarray(_mean_logits(parameters, cell.knobs, positions, head))
 
 
+@settled
 def logit_table(
     cell: Cell, parameters: Any, length: int, longest: int, head: int
 ) -> Float[np.ndarray, "query place key"]:
@@ -54,6 +59,7 @@ def logit_table(
     return np.asarray(table)[:, :length]
 
 
+@settled
 def trained_positions(cell: Cell) -> Positions:
     """Positions of a longest training sequence; one draw of its own where the regime is random."""
     return _positions(cell, cell.positions, cell.longest)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield.encodings import encodings
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.studies import record
@@ -170,6 +171,7 @@ class Plan:
         }
 
 
+@settled
 def plan(
     study: Study,
     budget: str | None = None,
@@ -302,6 +304,7 @@ def _distance(cell: Cell, other: Cell) -> tuple[bool, bool, float]:
     return type(cell.model) is not type(other.model), cell.path != other.path, float(size)
 
 
+@settled
 def measure(cell: Cell) -> Measured:
     """Compile a cell's programs, smaller ones where they are large, and time some steps and one round of tests."""
     batch = max(1, min(cell.batch, MOST_MEASURED_WEIGHTS * cell.batch // step_weights(cell)))

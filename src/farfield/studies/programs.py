@@ -23,6 +23,7 @@ import numpy as np
 
 from farfield import evaluation, training
 from farfield._types import PyTree
+from farfield.environment import settled
 from farfield.evaluation import EvaluationShape
 from farfield.studies.cells import PARTS, Cell
 from farfield.studies.results import CellResult
@@ -41,6 +42,7 @@ STRETCH = 500
 LONGEST_TABLE = 4096
 
 
+@settled
 def chunks(cells: Sequence[Cell]) -> list[Chunk]:
     """Split cells into groups of the same programs, and those into chunks of at most the model's ``lanes``.
 
@@ -122,6 +124,7 @@ class Keeper(Protocol):
         ...
 
 
+@settled
 def run_chunk(
     chunk: Chunk,
     progress: Callable[[float], None] = lambda cells: None,
@@ -226,12 +229,14 @@ def _result(cell: Cell, trained: Any, tests: Any, lane: int) -> CellResult:
 _compiled: dict[Any, _Compiled] = {}
 
 
+@settled
 def programs_of_training(cell: Cell, lanes: int | None = None) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """:func:`training.begin` and :func:`training.advance` for all lanes, compiled at first use."""
     lanes = lanes or cell.model.lanes
     return _once((lanes, training_key(cell)), lambda: _compile_training(as_trained(cell), lanes))
 
 
+@settled
 def program_of_tests(cell: Cell, lanes: int | None = None) -> Callable[..., Any]:
     """(parameters, knobs, lengths) to the tests of all lanes, compiled at first use."""
     lanes = lanes or cell.model.lanes

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from safetensors.numpy import save
 
 from farfield.encodings.rope import Rotary
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models import Mechanism, Observed
 from farfield.models.head import Head
@@ -146,6 +147,7 @@ class CellResult:
         return self.head_selected[:, self.head]
 
     @property
+    @settled
     def target_offset(self) -> int | None:
         """The task's offset key - query, where it is the same for every query, else None."""
         if not isinstance(self.cell.task, Positional):
@@ -155,6 +157,7 @@ class CellResult:
         return offsets.pop() if len(offsets) == 1 else None
 
     @property
+    @settled
     def target_offsets(self) -> Int[np.ndarray, " length"] | None:
         """The task's offset key - query at the end of each test length; None without positional targets."""
         if not isinstance(self.cell.task, Positional):
@@ -242,6 +245,7 @@ class CellResult:
         """Carrier of :attr:`head`'s queries and keys before rotation."""
         return self.carrier_of(self.head)
 
+    @settled
     def carrier_of(self, head: int, query_tokens: slice = EVERY, key_tokens: slice = EVERY) -> Carrier:
         """Carrier of one head's queries and keys before rotation.
 
@@ -334,6 +338,7 @@ class CellResult:
         return attention.equivariance_error(self.mean_attention, self.lengths)
 
     @property
+    @settled
     def carrier_logits(self) -> Float[np.ndarray, " offset"] | None:
         """Carrier-only profile in logit units, as it would enter the normalizer.
 
@@ -448,6 +453,7 @@ def content_of(result: CellResult) -> str:
     return hashlib.sha256(to_bytes(result)).hexdigest()
 
 
+@settled
 def from_arrays(cell: Cell, arrays: dict[str, np.ndarray]) -> CellResult:
     """The inverse of :func:`to_arrays`; KeyError if an array is missing."""
     mechanism = Mechanism(cell.encoding, cell.normalizer)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 
+from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.studies.cells import Cell
 from farfield.studies.checkpoints import Checkpoints
@@ -52,6 +53,7 @@ class Outcome:
     diverged: tuple[Cell, ...]
 
 
+@settled
 def run(
     cells: Iterable[Cell],
     store: Store | None = None,
@@ -90,6 +92,7 @@ def run(
     return [finished[cell] for cell in wanted]
 
 
+@settled
 def complete(
     cells: list[Cell],
     stored: Set[Cell],

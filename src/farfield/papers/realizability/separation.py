@@ -102,7 +102,7 @@ def shares(scores: list[Score]) -> list[Comparison]:
         lines += [
             number(
                 f"{wanted}: share of longer sequences lost, {way.replace('_', ' ')}",
-                [np.mean([s.lost[way].mean() for s in scores if s.carries_over is predicted] or [np.nan])],
+                [float(np.mean([s.lost[way].mean() for s in scores if s.carries_over is predicted] or [np.nan]))],
                 "Right and the three ways add up to one." if way == WAYS[0] else "",
             )
             for way in WAYS

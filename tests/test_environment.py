@@ -1,0 +1,148 @@
+"""The user's environment does not enter the numbers: JAX's settings, matplotlib's, and a JAX that cannot start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from farfield import environment
+from farfield.environment import ASSUMED, REFUSED, assumed
+from farfield.errors import FarfieldError
+from farfield.report.drawing import STYLE, new_figure, save
+from farfield.studies import programs
+from farfield.studies.results import to_arrays
+from farfield.studies.running import run
+from support import small_cell, the_rest_slow
+
+CELL = small_cell("rope", steps=3, batch=8, sequences=16, lengths=(8, 12))
+# Values that a user may have chosen; of all other settings, the negation, or a number or word beside the default.
+CHOSEN = {
+    "jax_default_prng_impl": "rbg",
+    "jax_numpy_dtype_promotion": "strict",
+    "jax_numpy_rank_promotion": "raise",
+    "jax_default_matmul_precision": "bfloat16",
+    "jax_legacy_prng_key": "error",
+    "jax_random_seed_offset": 5,
+    "jax_error_checking_behavior_nan": "raise",
+    "jax_error_checking_behavior_divide": "raise",
+    "jax_error_checking_behavior_oob": "raise",
+    "jax_transfer_guard": "disallow",
+    "jax_transfer_guard_host_to_device": "disallow",
+    "jax_transfer_guard_device_to_host": "disallow",
+    "jax_transfer_guard_device_to_device": "disallow",
+    "jax_exec_time_optimization_effort": 0.5,
+    "jax_memory_fitting_effort": 0.5,
+    "jax_memory_fitting_level": "O0",
+    "jax_optimization_level": "O0",
+    "jax_array_garbage_collection_guard": "log",
+    "jax_explicit_x64_dtypes": "error",
+}
+SETTINGS = {name: CHOSEN.get(name, not value) for name, value in ASSUMED.items()}
+QUICK = ["jax_default_prng_impl", "jax_enable_x64", "jax_random_seed_offset", "jax_numpy_dtype_promotion"]
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, np.ndarray]:
+    return to_arrays(run([CELL])[0])
+
+
+@pytest.mark.parametrize("name", the_rest_slow(SETTINGS, QUICK))
+def test_a_setting_of_jax_changes_no_bit(name, plain):
+    """jax issues 21663, 34497 and 27002: set by the user for the process, in a notebook or by a variable."""
+    if name not in jax.config.values:
+        pytest.skip("this release of JAX does not have it")
+    before = getattr(jax.config, name)
+    programs.forget_programs()
+    jax.config.update(name, SETTINGS[name])
+    try:
+        kept = getattr(jax.config, name)
+        found = to_arrays(run([CELL])[0])
+        assert getattr(jax.config, name) == kept, "the user's setting is the user's again"
+    finally:
+        jax.config.update(name, before)
+        programs.forget_programs()
+    for array in plain:
+        np.testing.assert_array_equal(found[array], plain[array], err_msg=array)
+        assert found[array].dtype == plain[array].dtype, array
+
+
+def test_assumed_settings_are_those_of_jax_itself():
+    assert {name for name in ASSUMED if name not in jax.config.values} == set()
+    with assumed():
+        assert jnp.arange(2.0).dtype == jnp.float32
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_process_alone_can_set_is_refused(name):
+    jax.config.update(name, True if REFUSED[name] is False else "other")
+    environment.check.cache_clear()
+    try:
+        with pytest.raises(FarfieldError, match=name.upper()):
+            environment.check()
+    finally:
+        jax.config.update(name, REFUSED[name])
+        environment.check.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("flags", "refused"),
+    [
+        ("--xla_cpu_enable_fast_math=true", True),
+        ("--xla_cpu_enable_fast_math", True),
+        ("--xla_cpu_enable_fast_math=false", False),
+        ("--xla_force_host_platform_device_count=4", False),
+        ("", False),
+    ],
+)
+def test_switches_that_trade_precision_for_speed_are_refused(flags, refused, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    environment.check.cache_clear()
+    if refused:
+        with pytest.raises(FarfieldError, match="XLA_FLAGS"):
+            environment.check()
+    else:
+        environment.check()
+    environment.check.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [("JAX_PLATFORMS", "cuda", "JAX cannot start"), ("JAX_ENABLE_X64", "maybe", "JAX cannot be imported")],
+)
+def test_a_jax_that_cannot_start_is_told_in_one_line(variable, value, words):
+    """jax issue 25315."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "farfield", "train", "--steps", "2", "--seeds", "1"],
+        env=os.environ | {variable: value}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = [line for line in ran.stderr.splitlines() if line.startswith("farfield: error:")]
+    assert ran.returncode == 2 and len(said) == 1 and words in said[0] and "Traceback" not in ran.stderr
+
+
+def test_a_users_matplotlibrc_changes_no_figure(tmp_path):
+    """pypam issue 61: `text.usetex` in a matplotlibrc fails without LaTeX."""
+
+    def drawn(name: str) -> bytes:
+        with mpl.rc_context(STYLE):
+            figure = new_figure(3, 2)
+            figure.subplots().set(title="1", xlabel="length")
+        save(figure, tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    usual = drawn("usual.png")
+    theirs = {
+        "text.usetex": True,
+        "axes.facecolor": "black",
+        "savefig.dpi": 10,
+        "figure.figsize": (1, 1),
+        "font.size": 30,
+    }
+    with mpl.rc_context(theirs):
+        assert drawn("theirs.png") == usual
