@@ -8,18 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Json
+from farfield.cli.common import Json, file_path, folder_path
+from farfield.cli.study.status import Folder
 from farfield.errors import unknown
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of results that a study, or `farfield train --out`, wrote.")],
+    folder: Folder,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; report.html in the folder if left out.")
+        Path | None,
+        typer.Option("--output", "-o", help="The page; report.html in the folder if left out.", parser=file_path),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out."),
+        typer.Option(
+            help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out.",
+            parser=folder_path,
+        ),
     ] = None,
     interval: Annotated[str, typer.Option(help="Of means over seeds: t, or the percentile bootstrap.")] = "t",
     as_json: Json = False,

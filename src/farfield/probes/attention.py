@@ -20,7 +20,7 @@ def selected_offset(
     """Offset key - query of the largest mean attention; the query is at ``length - 1``.
 
     Args:
-        skip_first: leave out position 0, where attention sinks sit (streaming-llm issue 54).
+        skip_first: leave out position 0, where attention sinks sit (streaming-llm issue 54); lengths of at least 2.
     """
     return pin(mean_attention, lengths, skip_first=skip_first) - (np.asarray(lengths) - 1)
 

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from farfield.commands import command
 from farfield.errors import FarfieldError
 from farfield.report.curves_svg import Frame, Point
 from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of
@@ -45,7 +46,7 @@ def check_folder(figures: Path, store: Path) -> None:
     """
     if figures.resolve() == store.resolve():
         raise FarfieldError(
-            f"--figures {figures} is the folder of the results: name another, as in {figures / 'figures'}"
+            f"{figures} is the folder of the results: name another, as in {command('--figures', figures / 'figures')}"
         )
     if figures.is_dir() and not (figures / MARK).exists():
         for path in sorted(figures.iterdir()):

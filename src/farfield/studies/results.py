@@ -293,7 +293,9 @@ class CellResult:
 
     def measurements(self) -> Iterator[Measurement]:
         """Every number, in the long form of the store."""
-        selected_beyond_first = attention.selected_offset(self.mean_attention, self.lengths, skip_first=True)
+        longer = self.lengths > 1  # of a single key nothing is left without the first
+        beyond = attention.selected_offset(self.mean_attention[longer], self.lengths[longer], skip_first=True)
+        selected_beyond_first = dict(zip(self.lengths[longer].tolist(), beyond.tolist(), strict=True))
         pins = attention.pin(self.mean_attention, self.lengths)
         for index, length in enumerate(self.cell.lengths):
             right = self.accuracy[index]
@@ -305,7 +307,8 @@ class CellResult:
             yield Measurement("overlap", length, self.overlap[index])
             yield Measurement("peak_height", length, float(self.peak_height[index]))
             yield Measurement("selected_offset", length, int(self.selected_offset[index]))
-            yield Measurement("selected_offset_without_first", length, int(selected_beyond_first[index]))
+            if length in selected_beyond_first:
+                yield Measurement("selected_offset_without_first", length, selected_beyond_first[length])
             yield Measurement("pin", length, int(pins[index]))
             if np.isfinite(self.target_attention[index]):
                 yield Measurement("target_attention", length, float(self.target_attention[index]))
