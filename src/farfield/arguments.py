@@ -32,8 +32,7 @@ def path_of(value: Any, kind: str) -> Path:
     text = os.fspath(value) if isinstance(value, Path) else value
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise FarfieldError(f"{value!r} must name a {kind}")
-    if not _is_text(text):
-        raise FarfieldError(f"{text!r} is not a name in UTF-8: choose one that is, since records and pages hold it")
+    _text(text)
     if SCHEME.match(text):
         raise FarfieldError(
             f"{text!r} is an address: name a {kind} of this machine, or write {shlex.quote('./' + text)}"
@@ -41,7 +40,7 @@ def path_of(value: Any, kind: str) -> Path:
     if text.startswith("~"):
         path = Path(os.path.expanduser(text))  # noqa: PTH111 (pathlib raises where there is no such user)
         home = os.path.expanduser(text.partition("/")[0])  # noqa: PTH111
-        if not os.path.isdir(home):  # noqa: PTH112
+        if not (os.path.isabs(home) and os.path.isdir(home)):  # noqa: PTH112, PTH117
             here = shlex.quote(f"./{text}")
             raise FarfieldError(f"{text!r} begins with a user who has no home folder: write {here} for a {kind} here")
         return path
@@ -51,19 +50,25 @@ def path_of(value: Any, kind: str) -> Path:
 
 
 def absolute(path: Path) -> Path:
-    """A path that stays the same in a process that goes elsewhere (FarfieldError if the current folder is gone)."""
+    """A path that stays the same in a process that goes elsewhere.
+
+    Raises:
+        FarfieldError: if the current folder is gone, or has a name that is not text.
+    """
     try:
-        return path.absolute()
+        found = path.absolute()
     except FileNotFoundError:
         raise FarfieldError(f"{path} lies in the current folder, which is gone: go to one that exists") from None
+    return _text(found)
 
 
-def _is_text(name: str) -> bool:
-    """Whether a name's bytes on disk are its letters in UTF-8."""
-    try:
-        return os.fsencode(name) == name.encode()
-    except UnicodeEncodeError:
-        return False
+def _text(path: Any) -> Any:
+    """A path whose bytes on disk are its letters in UTF-8 (FarfieldError if they are not)."""
+    if os.fsencode(path) != str(path).encode(errors="ignore"):
+        raise FarfieldError(
+            f"{str(path)!r} is not a name in UTF-8: choose one that is, since records and pages hold it"
+        )
+    return path
 
 
 def checked_path(name: str, value: Any, kind: str = "file") -> Path:

@@ -27,6 +27,7 @@ from farfield.cli.stopping import Terminated, stoppable
 from farfield.cli.study import study
 from farfield.cli.train import train
 from farfield.errors import FarfieldError, ListedError
+from farfield.printing import short
 
 app = typer.Typer(
     name="farfield",
@@ -129,12 +130,12 @@ def _fail(*messages: str) -> int:
 
 
 def _line(message: str) -> str:
-    """A message in one line, every sign that a terminal would act on or could not show as its escape.
+    """A message in one line, rows of numbers short, every sign that a terminal would act on or lacks as its escape.
 
     Spaces stay as they are, since they may be a path's.
     """
     return "".join(
-        sign if sign.isprintable() else ascii(sign)[1:-1] for sign in re.sub(r"\s*\n\s*", " ", message.strip())
+        sign if sign.isprintable() else ascii(sign)[1:-1] for sign in re.sub(r"\s*\n\s*", " ", short(message).strip())
     )
 
 

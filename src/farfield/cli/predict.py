@@ -49,9 +49,12 @@ def predict(
     from farfield.realizability.atlas import to_csv
     from farfield.report.drawing import check_path, save
     from farfield.report.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
+    from farfield.studies.outputs import check_output
 
     if plot is not None:
         check_path(plot)
+    if table is not None:
+        check_output(table, force=True)
     settings = {"trained": trained, "tested": tested, "shortest": shortest, "width": width, "positions": positions}
     if everything:
         if encoding is not None or task is not None:

@@ -11,6 +11,7 @@ import typer
 from farfield.cli.common import Json, file_path, folder_path
 from farfield.cli.study.status import Folder
 from farfield.errors import unknown
+from farfield.printing import short
 
 
 def report(
@@ -64,7 +65,6 @@ def report(
         found = content.to_json() | {"page": str(page), "figures": str(beside), "files": files}
         print(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    print("\n".join(content.sentences()))
-    for problem in content.problems:
-        print(f"Note: {problem.said}")
+    for line in [*content.sentences(), *(f"Note: {problem.said}" for problem in content.problems)]:
+        print(short(line))
     print(f"wrote {page}; figures and numbers in {beside}")

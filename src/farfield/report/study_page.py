@@ -9,8 +9,8 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from farfield.commands import command
 from farfield.errors import FarfieldError
+from farfield.printing import command, short
 from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
 from farfield.report.study_again import python_of
 from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
@@ -92,7 +92,7 @@ def render(content: Content, again: str, files: str) -> str:
         loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"three": three, "interval": interval_of, "share": share_of, "of": of}
+    environment.filters |= {"short": short, "three": three, "interval": interval_of, "share": share_of, "of": of}
     squares = squares_of(content)
     shown = [setting for setting in content.settings if setting.summary]
     atlas = atlas_of(content, squares)
@@ -168,7 +168,7 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
 
 def _facet(content: Content, column: int) -> Facet:
     axis = content.layout.columns
-    title = axis.said(column)
+    title = short(axis.said(column))
     numbers, panels, there = series_of(content), [], []
     for probe in content.panels:
         found = curves_of(content, column, probe)
@@ -176,7 +176,8 @@ def _facet(content: Content, column: int) -> Facet:
             continue
         there = there or [setting for setting, _ in found]
         curves = [
-            Curve(one.place.label, one.place.row, column, numbers[one.place.series], points) for one, points in found
+            Curve(short(one.place.label), one.place.row, column, numbers[one.place.series], points)
+            for one, points in found
         ]
         name = title_of(probe)
         label = f"{name} against length{', ' + title if title else ''}: {', '.join(one.name for one in curves)}"

@@ -54,8 +54,9 @@ class OpenStore:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = absolute(checked_folder("folder", folder))
-        loaded = index.load(self.folder)
+        given = checked_folder("folder", folder)
+        loaded = index.load(given)
+        self.folder = absolute(given)
         self.listing: Listing = loaded.listing
         self.faults: dict[Path, Fault] = loaded.faults
         self._connection = loaded.connection

@@ -19,6 +19,7 @@ from farfield.errors import FarfieldError
 from farfield.models import Mechanism, Observed
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
+from farfield.printing import short
 from farfield.probes import attention, dilution, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
@@ -70,7 +71,7 @@ class CellResult:
         """Short: the weights and counts are arrays of thousands of numbers."""
         parts = PARTS["encoding"].written(self.cell.encoding), PARTS["task"].written(self.cell.task)
         accuracy = f"accuracy {self.accuracy[-1].value:.3f} at length {self.cell.lengths[-1]}"
-        return f"<result {' on '.join(parts)}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
+        return f"<result {short(' on '.join(parts))}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
 
     @property
     def lengths(self) -> Int[np.ndarray, " length"]:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from farfield.cli.common import file_path
-from farfield.commands import command
 from farfield.errors import FarfieldError
+from farfield.printing import command
 
 
 def new(

@@ -10,7 +10,7 @@ import typer
 
 from farfield.cli.common import Json, folder_path, screen
 from farfield.cli.study.plan import Budget, StudyFile
-from farfield.commands import command
+from farfield.printing import command, short
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
     else:
         console = screen()
         for failure in found.outcome.failures[:10]:
-            console.print(f"failed: {failure.cell.identity}: {failure.reason}", soft_wrap=True, markup=False)
+            console.print(short(f"failed: {failure.cell.identity}: {failure.reason}"), soft_wrap=True, markup=False)
         console.print(found.summary())
         console.print(f"Results: {found.folder.resolve()}", soft_wrap=True, markup=False)
         console.print(f"Next: {command('farfield', 'report', found.folder)}", soft_wrap=True, markup=False)
