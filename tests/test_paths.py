@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import html
 import io
 import json
@@ -69,7 +70,7 @@ NAMES = [
     "trail ",
     "l" * 255,
 ]
-QUICK = ["value=3", "./file:/x", "a\\[b]", "-x"]
+QUICK = ["value=3", "./file:/x", "[a-z]", "-x"]
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,10 @@ def plain(wanted, results, tmp_path_factory):
 def test_a_folder_of_any_name_holds_what_was_stored(name, plain, wanted, results, tmp_path, monkeypatch):
     """duckdb issue 12325: a folder value=3 gave every measurement the value 3."""
     monkeypatch.chdir(tmp_path)
+    # Patterns among the names would read these as well, which say otherwise.
+    others = [dataclasses.replace(one, correct=one.correct // 2) for one in results]
+    for other in ("a", "b", "a 1 x", "a/x/b") if set(name) & set("*?[") else ():
+        store_in(other, wanted, others)
     *found, files = read_twice(name, wanted, results)
     for one, other in zip(found, plain, strict=False):
         for part, expected in other.items():
