@@ -107,7 +107,7 @@ def test_every_command_explains_itself_with_examples_and_defaults(command, defau
         (["show", "alibi", "--head", "0/99999999999"], ["heads", "64"]),
         (["show", "rope:base=3", "--base", "4"], ["base is set twice"]),
         (["show", "--base", "3", "rope"], ["the encoding comes first"]),
-        (["train", "--plot", ""], ["needs a name"]),
+        (["train", "--plot", ""], ["--plot", "must name a file"]),
         (["train", "--workers", "99999999999"], ["workers", "4096"]),
         (["show", "rop"], ["did you mean 'rope'"]),
         (["show", "rope", "--bas", "3"], ["did you mean 'base'"]),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farfield.arguments import checked_folder, checked_workers
+from farfield.arguments import checked_folder, checked_path, checked_workers
 from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
@@ -345,9 +345,10 @@ class TrainResult:
         from farfield.report.figures import against_length
 
         title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
+        place = None if path is None else checked_path("path", path)
         figure = against_length({title: list(self.cells)})
-        if path is not None:
-            save(figure, Path(path))
+        if place is not None:
+            save(figure, place)
         return figure
 
     def to_json(self) -> dict[str, Any]:

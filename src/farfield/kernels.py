@@ -22,7 +22,7 @@ from farfield.jsonable import finite
 from farfield.models.base import WIDEST
 from farfield.probes.kernel import ROUNDING, first_valley, kernel_by_blocks
 from farfield.probes.kernel_dilution import TargetDilution, rival_sums, target_dilution, target_masses
-from farfield.registry import LARGEST_WHOLE
+from farfield.registry import LARGEST_WHOLE, in_words
 from farfield.showing import written_settings
 
 LARGEST_SCALE = 1e6
@@ -89,7 +89,7 @@ class KernelEntry:
         config = encodings.config(self.encoding)
         defaults = {field.name: field.default for field in dataclasses.fields(self.encoding)}
         settings = [
-            f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+            f"{key}={value:g}" if isinstance(value, float) else f"{key}={in_words(value)}"
             for key, value in config.items()
             if key not in ("name", "base", "layout") and value != defaults[key]
         ]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from farfield.errors import FarfieldError, unknown
+from farfield.printing import short
 from farfield.pytrees import register_pytree
 
 T = TypeVar("T")
@@ -154,6 +155,11 @@ class Registry(Generic[T]):
         """Rebuild an entry from :meth:`config`'s result."""
         settings = dict(config)
         return self.get(settings.pop("name"), **settings)
+
+
+def in_words(value: Any) -> str:
+    """A setting for readers."""
+    return short(_written(value)) if isinstance(value, tuple) else str(value)
 
 
 def _written(value: Any) -> str:

@@ -12,7 +12,7 @@ from farfield.jsonable import finite
 from farfield.models.base import MOST_HEADS, WIDEST
 from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
 from farfield.probes.kernel import KernelShape, kernel_shape
-from farfield.registry import LARGEST_WHOLE
+from farfield.registry import LARGEST_WHOLE, in_words
 
 LONGEST_SHOWN = 2**16
 
@@ -35,7 +35,7 @@ class Shown:
     def title(self) -> str:
         """The encoding with its settings, in words."""
         config = encodings.config(self.encoding)
-        settings = ", ".join(f"{key}={value}" for key, value in config.items() if key != "name")
+        settings = ", ".join(f"{key}={in_words(value)}" for key, value in config.items() if key != "name")
         return f"{config['name']}" + (f" ({settings})" if settings else "") + f", d = {self.dim}"
 
     def to_json(self) -> dict[str, Any]:

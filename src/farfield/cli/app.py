@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ from farfield.cli.stopping import Terminated, stoppable
 from farfield.cli.study import study
 from farfield.cli.train import train
 from farfield.errors import FarfieldError, ListedError
+from farfield.printing import short
 
 app = typer.Typer(
     name="farfield",
@@ -133,12 +135,22 @@ def _discard_output() -> None:
 
 def _fail(*messages: str) -> int:
     for message in filter(None, messages):  # empty where the help was asked for by giving no command
-        print(f"farfield: error: {' '.join(message.split())}", file=sys.stderr)
+        print(f"farfield: error: {_line(message)}", file=sys.stderr)
     return 2
 
 
+def _line(message: str) -> str:
+    """A message in one line, rows of numbers short, every sign that a terminal would act on or lacks as its escape.
+
+    Spaces stay as they are, since they may be a path's.
+    """
+    return "".join(
+        sign if sign.isprintable() else ascii(sign)[1:-1] for sign in re.sub(r"\s*\n\s*", " ", short(message).strip())
+    )
+
+
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"farfield: warning: {message}", file=sys.stderr)
+    print(f"farfield: warning: {_line(str(message))}", file=sys.stderr)
 
 
 def _version(wanted: bool) -> None:

@@ -11,10 +11,26 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from farfield.arguments import path_of
 from farfield.errors import FarfieldError
 
+
+def _reader(kind: str) -> Callable[[Any], Path]:
+    """What reads a path on the command line, for the option or argument that Typer names in its error."""
+
+    def path(value: Any) -> Path:
+        try:
+            return path_of(value, kind)
+        except FarfieldError as reason:
+            raise typer.BadParameter(str(reason)) from None
+
+    return path
+
+
+file_path, folder_path = _reader("file"), _reader("folder")
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
-Plot = Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).")]
+Plot = Annotated[Path | None, typer.Option(help="Write a figure here (.png, .svg or .pdf).", parser=file_path)]
 Workers = Annotated[int | None, typer.Option(help="Threads; one a core by default.", min=1)]
 
 
@@ -33,13 +49,6 @@ def answer(found: Any, tables: Callable[[Any], Iterable[Any]], as_json: bool) ->
     console = screen()
     for part in tables(found):
         console.print(part)
-
-
-def folder_of(text: str | None) -> Path | None:
-    """The folder that --out names (FarfieldError if its name is empty)."""
-    if text is not None and not text.strip():
-        raise FarfieldError("--out is empty: name a folder")
-    return None if text is None else Path(text)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

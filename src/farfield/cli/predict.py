@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, answer, screen
+from farfield.cli.common import Json, Plot, answer, file_path, screen
 from farfield.errors import FarfieldError
 
 
@@ -24,7 +24,9 @@ def predict(
         float | None, typer.Option(help="Logits for a margin of 1; by default nine tenths of the mass when trained.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="The atlas: every encoding on nine tasks.")] = False,
-    table: Annotated[Path | None, typer.Option("--csv", help="With --all, write the atlas here as CSV.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="With --all, write the atlas here as CSV.", parser=file_path)
+    ] = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -47,9 +49,12 @@ def predict(
     from farfield.realizability.atlas import to_csv
     from farfield.report.drawing import check_path, save
     from farfield.report.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
+    from farfield.studies.outputs import check_output
 
     if plot is not None:
         check_path(plot)
+    if table is not None:
+        check_output(table, force=True)
     settings = {"trained": trained, "tested": tested, "shortest": shortest, "width": width, "positions": positions}
     if everything:
         if encoding is not None or task is not None:

@@ -8,18 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Json
+from farfield.cli.common import Json, file_path, folder_path
+from farfield.cli.study.status import Folder
 from farfield.errors import unknown
+from farfield.printing import short
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of results that a study, or `farfield train --out`, wrote.")],
+    folder: Folder,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; report.html in the folder if left out.")
+        Path | None,
+        typer.Option("--output", "-o", help="The page; report.html in the folder if left out.", parser=file_path),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out."),
+        typer.Option(
+            help="Folder for figures (SVG, PNG) and numbers (CSV); report/ in the folder if left out.",
+            parser=folder_path,
+        ),
     ] = None,
     interval: Annotated[str, typer.Option(help="Of means over seeds: t, or the percentile bootstrap.")] = "t",
     as_json: Json = False,
@@ -59,7 +65,6 @@ def report(
         found = content.to_json() | {"page": str(page), "figures": str(beside), "files": files}
         print(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    print("\n".join(content.sentences()))
-    for problem in content.problems:
-        print(f"Note: {problem.said}")
+    for line in [*content.sentences(), *(f"Note: {problem.said}" for problem in content.problems)]:
+        print(short(line))
     print(f"wrote {page}; figures and numbers in {beside}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Workers, folder_of, screen
+from farfield.cli.common import Json, Workers, folder_path, screen
 
 
 def reproduce(
@@ -20,8 +20,11 @@ def reproduce(
         str, typer.Option(help="standard (long items shortened), full, quick (fewer seeds) or smoke (no verdicts).")
     ] = "standard",
     out: Annotated[
-        str | None,
-        typer.Option(help="Folder for the results; farfield-results/PAPER if left out, another name for a part of it."),
+        Path | None,
+        typer.Option(
+            help="Folder for the results; farfield-results/PAPER if left out, another name for a part of it.",
+            parser=folder_path,
+        ),
     ] = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -51,7 +54,7 @@ def reproduce(
     # A part of the paper, or a smaller budget, must not replace a whole reproduction.
     part = [] if budget == DEFAULT_BUDGET else [budget]
     part += [item.name for item in select_items(PAPERS[paper], only)] if only else []
-    folder = folder_of(out) or Path("farfield-results") / "-".join([paper, *part])
+    folder = out or Path("farfield-results") / "-".join([paper, *part])
     outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
     page = write_page(outcome, folder)
     if as_json:
@@ -61,4 +64,4 @@ def reproduce(
     console.print(reproduction_table(outcome))
     console.print(f"{outcome.summary()} {outcome.cells} models, {outcome.seconds:.0f} s.")
     console.print(f"Budget {outcome.budget.name}: {outcome.budget.note}")
-    console.print(f"Report: {page.resolve()}", soft_wrap=True)
+    console.print(f"Report: {page.resolve()}", soft_wrap=True, markup=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Plot, Workers, answer, folder_of, whole_numbers
+from farfield.cli.common import Json, Plot, Workers, answer, folder_path, whole_numbers
 from farfield.errors import FarfieldError
 
 
@@ -45,7 +46,9 @@ def train(
         str | None, typer.Option(help="Also show carrier and spectrum after these steps, as in 0,200,1000.")
     ] = None,
     dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
-    out: Annotated[str | None, typer.Option(help="Keep finished models in this folder and reuse those there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep finished models in this folder and reuse those there.", parser=folder_path)
+    ] = None,
     plot: Plot = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -84,7 +87,7 @@ def train(
         seeds=seeds,
         lengths=_range(lengths),
         test=whole_numbers("--test", test),
-        out=folder_of(out),
+        out=out,
         workers=workers,
         progress=reporter(),
         vocabulary=vocabulary,

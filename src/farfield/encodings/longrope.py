@@ -13,7 +13,7 @@ from farfield.encodings.base import encodings
 from farfield.encodings.rotary import frequencies, precision
 from farfield.encodings.scaled_rope import TRAINED, ExtendedRope
 from farfield.errors import FarfieldError
-from farfield.registry import traced
+from farfield.registry import in_words, traced
 
 COMPUTED = 0.0
 
@@ -74,7 +74,7 @@ class LongRope(ExtendedRope):
                     "give one a pair"
                 )
             if not all(0 < factor < math.inf for factor in factors):
-                raise FarfieldError(f"longrope:{name} must be positive numbers: got {list(factors)}")
+                raise FarfieldError(f"longrope:{name} must be positive numbers: got {in_words(factors)}")
         if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
             raise FarfieldError(
                 f"longrope:attention_factor={self.attention_factor:g} must be from 0.001 to 1000, or 0 to compute it"

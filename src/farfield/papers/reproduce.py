@@ -13,6 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from farfield.arguments import checked_folder
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
@@ -133,7 +134,7 @@ def reproduce(
         raise unknown("budget", budget, paper.budgets)
     spend = paper.budgets[budget]
     items = select_items(paper, only)
-    folder = Path(out)
+    folder = checked_folder("out", out)
     store = Store(folder / "cells")
     started = time.perf_counter()
     planned = plan(items, spend)

@@ -53,10 +53,10 @@ def check_path(path: Path) -> None:
         raise FarfieldError("the figure needs a name: for example --plot curves.png")
     if path.suffix not in FORMATS:
         raise FarfieldError(f"cannot write the figure {path}: end its name in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise FarfieldError(f"cannot write the figure {path}: there is no folder {path.parent}")
     # Permission bits do not tell: a superuser passes them all, and /proc takes no file from anyone.
     try:
+        if not path.parent.is_dir():
+            raise FarfieldError(f"cannot write the figure {path}: there is no folder {path.parent}")
         with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as reason:

@@ -9,6 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from farfield.printing import short
 from farfield.studies.plan import Estimate, Plan
 
 # Rows and values shown; `--json` has all.
@@ -45,7 +46,7 @@ def _axes(axes: dict[str, list[str]]) -> Table:
         table.add_column(name, overflow="fold")
     for name, values in axes.items():
         more = f" and {len(values) - MOST_ROWS} more" if len(values) > MOST_ROWS else ""
-        table.add_row(name, str(len(values)), escape(", ".join(values[:MOST_ROWS]) + more))
+        table.add_row(name, str(len(values)), escape(short(", ".join(values[:MOST_ROWS]) + more)))
     return table
 
 
@@ -56,7 +57,7 @@ def _programs(plan: Plan) -> Table:
         table.add_column(name, justify="right")
     for program in plan.programs[:MOST_ROWS]:
         counts = program.cells, program.chunks, len(program.tests)
-        table.add_row(escape(program.description), *map(str, counts))
+        table.add_row(escape(short(program.description)), *map(str, counts))
     if len(plan.programs) > MOST_ROWS:
         table.add_row(f"and {len(plan.programs) - MOST_ROWS} more", "", "", "")
     return table

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from farfield.printing import short
+
 if TYPE_CHECKING:
     from farfield.studies.query import Table as Rows
     from farfield.studies.standing import Standing
@@ -19,7 +21,7 @@ MOST_ROWS = 1000
 # More columns than this do not fit beside one another.
 MOST_COLUMNS = 12
 # Letters of a value where each has a line; a configuration is a kilobyte.
-MOST_LETTERS = 100
+MOST_LETTERS = 130
 MOST_NAMES = 10
 
 
@@ -36,7 +38,7 @@ def standing_tables(found: Standing) -> Iterator[Any]:
         for name in ("settings", "cells", "diverged", "failed"):
             table.add_column(name, justify="right")
         for group in found.groups:
-            table.add_row(Text(group.encoding), Text(group.task), *map(str, group[2:]))
+            table.add_row(Text(short(group.encoding)), Text(short(group.task)), *map(str, group[2:]))
         yield table
     yield from _named("damaged, run again if wanted", [f"{name}: {what}" for name, what in found.damaged.items()])
     yield from _named("foreign, to be removed", [f"{name}: {what}" for name, what in found.foreign.items()])
@@ -115,7 +117,7 @@ def to_plain(value: Any) -> Any:
 def _named(title: str, lines: list[str]) -> Iterator[Text]:
     if lines:
         yield Text(f"{title}:")
-        yield from (Text(f"  {line}") for line in lines[:MOST_NAMES])
+        yield from (Text(f"  {short(line)}") for line in lines[:MOST_NAMES])
     if len(lines) > MOST_NAMES:
         yield Text(f"  and {len(lines) - MOST_NAMES} more: --json names all")
 
@@ -123,7 +125,7 @@ def _named(title: str, lines: list[str]) -> Iterator[Text]:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return "" if value is None else str(value)
+    return "" if value is None else short(str(value))
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from farfield.arguments import checked_folder
 from farfield.errors import FarfieldError
 from farfield.probes.failure import WAYS
 from farfield.report.study_axes import Layout, Place, lay_out, settings_of
@@ -162,7 +163,7 @@ class _Wanted(NamedTuple):
     cells: dict[str, dict[str, Any]]
 
 
-def gather(folder: Path, interval: Interval = "t") -> Content:
+def gather(folder: Path | str, interval: Interval = "t") -> Content:
     """Read a folder of results.
 
     Args:
@@ -171,6 +172,7 @@ def gather(folder: Path, interval: Interval = "t") -> Content:
     Raises:
         FarfieldError: if there is no such folder, or nothing in it.
     """
+    folder = checked_folder("folder", folder)
     store = OpenStore(folder)
     state = standing(folder, store)
     try:

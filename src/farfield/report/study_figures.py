@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from farfield.errors import FarfieldError
+from farfield.printing import command, short
 from farfield.report.curves_svg import Frame, Point
 from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of
 from farfield.report.study_atlas import heading, squares_of
@@ -29,6 +30,8 @@ from farfield.studies.atomic import write_atomically
 from farfield.studies.summary import AtLength
 
 FORMATS = (".svg", ".png")
+# Letters of a name that stands in one line of a figure.
+LONGEST_LINE = 60
 # The intercept of the dilution fit is no alpha of a prediction, though its measurement is called so.
 COLUMNS = {"dilution_alpha": "dilution_intercept"}
 # Files of earlier reports that a report replaces even where its own tasks have other names.
@@ -46,7 +49,7 @@ def check_folder(figures: Path, store: Path) -> None:
     """
     if figures.resolve() == store.resolve():
         raise FarfieldError(
-            f"--figures {figures} is the folder of the results: name another, as in {figures / 'figures'}"
+            f"{figures} is the folder of the results: name another, as in {command('--figures', figures / 'figures')}"
         )
     if figures.is_dir() and not (figures / MARK).exists():
         for path in sorted(figures.iterdir()):
@@ -91,8 +94,11 @@ def atlas_figure(content: Content) -> Figure:
     values = np.full(shape, np.nan)
     for place, square in squares.items():
         values[place] = np.nan if square.last is None else square.last
+    names = _plain(layout.rows.values)
+    letters = max(len(line) for name in names for line in name.split("\n"))
+    height = max(0.42, 0.17 * max(name.count("\n") + 1 for name in names))
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        figure = new_figure(2.8 + 0.85 * shape[1], 1.5 + 0.42 * shape[0])
+        figure = new_figure(2.8 + 0.06 * max(0, letters - 20) + 0.85 * shape[1], 1.5 + height * shape[0])
         axes = figure.add_subplot()
         colours = mpl.colormaps["cividis"].with_extremes(bad="#eeeeee")
         image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=0, vmax=1, aspect="auto")
@@ -101,7 +107,7 @@ def atlas_figure(content: Content) -> Figure:
             ink = "white" if square.last is not None and square.last < 0.5 else "black"
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
         axes.set_xticks(range(shape[1]), _plain(layout.columns.values), rotation=35, ha="right")
-        axes.set_yticks(range(shape[0]), _plain(layout.rows.values))
+        axes.set_yticks(range(shape[0]), names)
         axes.set(xlabel=layout.columns.name, ylabel=layout.rows.name)
         # The figure's, not the axes': it is wider than few columns.
         figure.suptitle(heading(content).replace(", ", ",\n"), fontsize=10)
@@ -283,5 +289,6 @@ def _file_names(content: Content) -> list[str]:
 
 
 def _plain(texts: Sequence[str]) -> list[str]:
-    """Texts that matplotlib does not read as formulas."""
-    return [text.replace("$", r"\$") for text in texts]
+    """Texts that fit a figure, a long one over several lines, and that matplotlib does not read as formulas."""
+    folded = (text.replace(",", ",\n") if len(text) > LONGEST_LINE else text for text in map(short, texts))
+    return [text.replace("$", r"\$") for text in folded]

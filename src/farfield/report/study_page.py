@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from farfield.errors import FarfieldError
+from farfield.printing import command, short
 from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
 from farfield.report.drawing import to_svg
 from farfield.report.study_again import python_of
@@ -20,7 +19,7 @@ from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
 from farfield.report.study_content import Content, Setting
 from farfield.report.study_titles import interval_of, kind_of, meaning_of, of, share_of, three, title_of
 from farfield.report.study_ways import MOST_CHARTS, failure_figure, left_out_of
-from farfield.studies.atomic import write_atomically
+from farfield.studies.atomic import check_writable, write_atomically
 from farfield.studies.summary import FIT, PROBES, SHARES
 
 # What tells a page of this module from any other file.
@@ -48,15 +47,15 @@ class Facet(NamedTuple):
 
 def check_page(path: Path) -> None:
     """Refuse a path that the page cannot be written to, before any work (FarfieldError)."""
-    if not path.name or path.is_dir():
-        raise FarfieldError(f"{path} is a folder: name a file in it, as in -o {path / 'report.html'}")
-    if path.is_symlink() and not path.exists():
-        raise FarfieldError(f"{path} is a link that leads nowhere: choose another name with -o")
-    if not path.parent.is_dir():
-        raise FarfieldError(f"cannot write {path}: there is no folder {path.parent}")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        if not path.name or path.is_dir():
+            inside = command("-o", path / "report.html")
+            raise FarfieldError(f"{path} is a folder: name a file in it, as in {inside}")
+        if path.is_symlink() and not path.exists():
+            raise FarfieldError(f"{path} is a link that leads nowhere: choose another name with -o")
+        if not path.parent.is_dir():
+            raise FarfieldError(f"cannot write {path}: there is no folder {path.parent}")
+        check_writable(path)
         ours = GENERATOR in path.read_text(encoding="utf-8", errors="replace")[:2000] if path.exists() else True
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another place with -o") from None
@@ -64,17 +63,17 @@ def check_page(path: Path) -> None:
         raise FarfieldError(f"{path} is there and is no report of farfield: choose another name with -o")
 
 
-def write_page(content: Content, path: Path, command: str, files: str) -> None:
+def write_page(content: Content, path: Path, again: str, files: str) -> None:
     """Write the page, whole or not at all.
 
     Args:
-        command: that makes it again.
+        again: the command that makes it again.
         files: where the figures and numbers are kept.
 
     Raises:
         FarfieldError: if it cannot be written.
     """
-    text = render(content, command, files)
+    text = render(content, again, files)
     try:
         write_atomically(path.resolve(), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except OSError as reason:
@@ -83,20 +82,20 @@ def write_page(content: Content, path: Path, command: str, files: str) -> None:
 
 def command_of(folder: Path, page: Path | None, figures: Path | None, interval: str) -> str:
     """The command that makes a page again; None for what was left out."""
-    parts = ["farfield", "report", str(folder)]
-    parts += [] if page is None else ["-o", str(page)]
-    parts += [] if figures is None else ["--figures", str(figures)]
+    parts: list[str | Path] = ["farfield", "report", folder]
+    parts += [] if page is None else ["-o", page]
+    parts += [] if figures is None else ["--figures", figures]
     parts += ["--interval", interval] if interval != "t" else []
-    return shlex.join(parts)
+    return command(*parts)
 
 
-def render(content: Content, command: str, files: str) -> str:
+def render(content: Content, again: str, files: str) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("farfield.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"three": three, "interval": interval_of, "share": share_of, "of": of}
+    environment.filters |= {"short": short, "three": three, "interval": interval_of, "share": share_of, "of": of}
     squares = squares_of(content)
     shown = [setting for setting in content.settings if setting.summary]
     atlas = atlas_of(content, squares)
@@ -104,7 +103,8 @@ def render(content: Content, command: str, files: str) -> str:
     return environment.get_template("study.html").render(
         content=content,
         generator=GENERATOR,
-        command=command,
+        again=again,
+        export=command("farfield", "study", "export", content.folder, "--table", "cells", "-o", "cells.csv"),
         files=files,
         squares=squares,
         atlas=atlas,
@@ -181,7 +181,7 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
 
 def _facet(content: Content, column: int) -> Facet:
     axis = content.layout.columns
-    title = axis.said(column)
+    title = short(axis.said(column))
     numbers, panels, there = series_of(content), [], []
     for probe in content.panels:
         found = curves_of(content, column, probe)
@@ -189,7 +189,8 @@ def _facet(content: Content, column: int) -> Facet:
             continue
         there = there or [setting for setting, _ in found]
         curves = [
-            Curve(one.place.label, one.place.row, column, numbers[one.place.series], points) for one, points in found
+            Curve(short(one.place.label), one.place.row, column, numbers[one.place.series], points)
+            for one, points in found
         ]
         name = title_of(probe)
         label = f"{name} against length{', ' + title if title else ''}: {', '.join(one.name for one in curves)}"

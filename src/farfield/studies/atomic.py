@@ -46,6 +46,13 @@ def write_atomically(path: Path, fill: Callable[[Path], Any], *, new: bool = Fal
     return state
 
 
+def check_writable(path: Path) -> None:
+    """Raise OSError if :func:`write_atomically` could not write a file, as where its name leaves no room for more."""
+    temporary = temporary_name(path)
+    temporary.write_bytes(b"")
+    temporary.unlink(missing_ok=True)
+
+
 def _link(temporary: Path, path: Path) -> bool:
     """Give a file a second name that nothing has; whether the file system knows how to."""
     try:

@@ -10,10 +10,12 @@ import duckdb
 import numpy as np
 from scipy.io import netcdf_file
 
+from farfield.arguments import checked_folder, checked_path
 from farfield.errors import FarfieldError, unknown
 from farfield.studies import index
 from farfield.studies.atomic import in_words, write_atomically
 from farfield.studies.outputs import check_output
+from farfield.studies.plain_names import plainly_named
 from farfield.studies.shards import quoted
 
 FORMATS = ("csv", "parquet", "netcdf")
@@ -25,8 +27,8 @@ MOST_NUMBERS = 2**29
 
 
 def export(
-    folder: Path,
-    output: Path,
+    folder: Path | str,
+    output: Path | str,
     *,
     format: Literal["csv", "parquet", "netcdf"],
     table: Literal["measurements", "cells"] = "measurements",
@@ -56,6 +58,7 @@ def export(
         raise unknown("table", str(table), TABLES)
     if format == "netcdf" and table != "measurements":
         raise FarfieldError("a NetCDF file holds cells and measurements in one: leave out the table")
+    folder, output = checked_folder("folder", folder), checked_path("output", output)
     file = check_output(output, force=force)
     with (loaded := index.load(folder)).connection as connection:
         (count,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() or (0,)
@@ -69,7 +72,12 @@ def export(
                 write_atomically(file, content)
                 return len(loaded.listing.shards) - len(loaded.faults)
             options = "FORMAT csv, HEADER" if format == "csv" else "FORMAT parquet"
-            write_atomically(file, lambda path: connection.execute(f"COPY ({rows}) TO {quoted(path)} ({options})"))
+
+            def write(path: Path) -> None:
+                with plainly_named(path.parent) as place:
+                    connection.execute(f"COPY ({rows}) TO {quoted(place / path.name)} ({options})")
+
+            write_atomically(file, write)
         except (OSError, duckdb.Error) as reason:
             raise FarfieldError(f"cannot write {output}: {in_words(reason)}; nothing was left there") from None
         return int(count)

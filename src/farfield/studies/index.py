@@ -24,6 +24,7 @@ from farfield.errors import FarfieldError
 from farfield.studies import checkpoints
 from farfield.studies.atomic import TEMPORARY, State, state_of, temporary_name
 from farfield.studies.columns import COLUMNS, describe
+from farfield.studies.plain_names import plainly_named
 from farfield.studies.shards import (
     NUMBER,
     SHARD,
@@ -228,9 +229,11 @@ def _load_indexed(connection: duckdb.DuckDBPyConnection, folder: Path, found: Li
     for attempt in range(3):
         present = [path for path in indexes(folder) if path.name.startswith(f"{FORMAT}-")] if attempt < 2 else []
         try:
-            paths = ", ".join(quoted(path) for path in present if whole(path))
-            source = f"UNION ALL BY NAME FROM read_parquet([{paths}], union_by_name = true)" if paths else ""
-            connection.execute(_INDEXED.format(source=source, states=_STATES))
+            with plainly_named(folder / FOLDER) as place:
+                paths = ", ".join(quoted(place / path.name) for path in present if whole(path))
+                options = "union_by_name = true, hive_partitioning = false"
+                source = f"UNION ALL BY NAME FROM read_parquet([{paths}], {options})" if paths else ""
+                connection.execute(_INDEXED.format(source=source, states=_STATES))
             break
         except (OSError, duckdb.Error):  # another reader has just replaced one
             continue
@@ -314,7 +317,8 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, superseded: Sequ
     with contextlib.suppress(OSError, duckdb.Error):
         try:
             temporary.parent.mkdir(exist_ok=True)
-            connection.execute(f"COPY ({query}) TO {quoted(temporary)} (FORMAT parquet)")
+            with plainly_named(temporary.parent) as place:
+                connection.execute(f"COPY ({query}) TO {quoted(place / temporary.name)} (FORMAT parquet)")
             index = temporary.with_name(f"{FORMAT}-{_hash(temporary)}.parquet")
             temporary.replace(index)
             for path in superseded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from farfield.errors import FarfieldError
+from farfield.studies.atomic import check_writable
 
 
 def check_output(output: Path, *, force: bool) -> Path:
@@ -24,6 +25,8 @@ def check_output(output: Path, *, force: bool) -> Path:
         if not file.parent.is_dir():
             raise FarfieldError(f"there is no folder {file.parent}: make it, or name a file in one that exists")
         there = file.exists()
+        if not there:
+            check_writable(file)
     except (OSError, RuntimeError) as reason:  # a name that is too long, or links that lead in a circle
         said = getattr(reason, "strerror", None) or reason
         raise FarfieldError(f"cannot write {output}: {said}; name another file") from None

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from farfield.arguments import checked_folder
 from farfield.encodings import encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError
@@ -194,8 +195,9 @@ def plan(
     cells = study.cells(budget)
     missing = cells
     if out is not None:
-        record.check_owner(Path(out), study.name)
-        missing = _missing(cells, Path(out))
+        folder = checked_folder("out", out)
+        record.check_owner(folder, study.name)
+        missing = _missing(cells, folder)
     programs = _programs(chunks(missing))
     estimated = estimate(programs, workers or cores(), seconds) if programs and seconds > 0 else None
     return Plan(study, budget, len(cells), len(cells) - len(missing), programs, estimated)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 import numpy as np
 
-from farfield.arguments import checked_folder
+from farfield.arguments import absolute, checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import index
 from farfield.studies.atomic import first_line
@@ -54,8 +54,9 @@ class OpenStore:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = checked_folder("folder", folder)
-        loaded = index.load(self.folder)
+        given = checked_folder("folder", folder)
+        loaded = index.load(given)
+        self.folder = absolute(given)
         self.listing: Listing = loaded.listing
         self.faults: dict[Path, Fault] = loaded.faults
         self._connection = loaded.connection
@@ -131,7 +132,7 @@ class OpenStore:
         return self._run(query, lambda found: Table(_names_of(found), found.fetchall()))
 
     def _run(self, query: str, fetch: Any) -> Any:
-        if not isinstance(query, str):
+        if not isinstance(query, str) or not _is_text(query):
             raise FarfieldError(f"query = {query!r} must be a text in SQL, for example 'SELECT * FROM cells'")
         connection = self._connection.cursor()
         try:
@@ -247,6 +248,11 @@ def _names_of(found: duckdb.DuckDBPyConnection) -> list[str]:
         free = (other for other in others if other not in names and other not in given)
         names.append(next(free) if name in names else name)
     return names
+
+
+def _is_text(query: str) -> bool:
+    """Whether UTF-8 can hold a query: not what Python makes of bytes in another encoding."""
+    return query == query.encode(errors="ignore").decode()
 
 
 def _holds_text(column: Any) -> bool:

@@ -20,6 +20,7 @@ from farfield.errors import FarfieldError
 from farfield.models import Mechanism, Observed
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
+from farfield.printing import short
 from farfield.probes import attention, dilution, failure, position_table
 from farfield.probes.accuracy import Accuracy, accuracy
 from farfield.probes.carrier import Carrier, carrier
@@ -96,7 +97,7 @@ class CellResult:
         """Short: the weights and counts are arrays of thousands of numbers."""
         parts = PARTS["encoding"].written(self.cell.encoding), PARTS["task"].written(self.cell.task)
         accuracy = f"accuracy {self.accuracy[-1].value:.3f} at length {self.cell.lengths[-1]}"
-        return f"<result {' on '.join(parts)}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
+        return f"<result {short(' on '.join(parts))}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
 
     @property
     def lengths(self) -> Int[np.ndarray, " length"]:
@@ -392,7 +393,8 @@ class CellResult:
             yield Measurement("overlap", length, self.overlap[index])
             yield Measurement("peak_height", length, float(self.peak_height[index]))
             yield Measurement("selected_offset", length, float(self.selected_offset[index]))
-            yield Measurement("selected_offset_without_first", length, float(selected_beyond_first[index]))
+            if length > 1:  # of a single key nothing is left without the first
+                yield Measurement("selected_offset_without_first", length, float(selected_beyond_first[index]))
             yield Measurement("pin", length, float(pins[index]))
             if np.isfinite(self.target_attention[index]):
                 yield Measurement("target_attention", length, float(self.target_attention[index]))

@@ -30,6 +30,8 @@ MOST_SEEDS = 100_000
 # Entries of any other list, longer than all that are of use.
 MOST_ENTRIES = 2**20
 LONGEST_TEXT = 1000
+# Letters of a part with its settings: two rows of a number a pair of the widest head, and more.
+LONGEST_PART = 2**17
 EXAMPLES = {
     "encoding": "rope:base=500000",
     "task": "offset:2",
@@ -83,7 +85,7 @@ def _part(name: str) -> Checked:
         if value is None and optional:
             return None
         if isinstance(value, str):
-            if not 0 < len(value.strip()) <= LONGEST_TEXT:
+            if not 0 < len(value.strip()) <= LONGEST_PART:
                 raise FarfieldError(f"{name} = {shown(value)} must be a name, as in {EXAMPLES[name]!r}")
             return registry.normalized(registry.parse(value))
         if not registry.holds(value):

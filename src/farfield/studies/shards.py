@@ -7,6 +7,7 @@ what they say in place of that of their bytes, the earliest none.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -25,6 +26,7 @@ from farfield.studies import sealing
 from farfield.studies.atomic import first_line
 from farfield.studies.columns import types_of, written
 from farfield.studies.identity import data_version_of
+from farfield.studies.plain_names import plainly_named
 
 SHARD = re.compile(r"([0-9a-f]{16})\.parquet")
 TENSORS = re.compile(r"([0-9a-f]{16})-([0-9a-f]{12})\.safetensors")
@@ -116,14 +118,14 @@ def tensors_name(identity: str, checksum: str) -> str:
 
 def write_shard(path: Path, shard: Shard) -> None:
     """Write a shard, not yet atomically."""
-    with _writer(os.getpid()).cursor() as connection:
+    with plainly_named(path.parent) as folder, _writer(os.getpid()).cursor() as connection:
         rows = {"probe": np.array(shard.probes, object), "length": shard.lengths, "value": shard.values}
         connection.register("rows", rows)
         connection.execute(
             "COPY (SELECT $identity AS identity, $encoding AS encoding, $task AS task, CAST($seed AS BIGINT) AS seed, "
             f"probe, NULLIF(length, -1) AS length, {NUMBER}, $config AS config, $versions AS versions, "
             "$tensors_sha256 AS tensors_sha256, CAST($tensors_bytes AS BIGINT) AS tensors_bytes, $parts AS parts "
-            f"FROM rows) TO {quoted(path)} (FORMAT parquet, {sealing.OPTION})",
+            f"FROM rows) TO {quoted(folder / path.name)} (FORMAT parquet, {sealing.OPTION})",
             {name: getattr(shard, name) for name in Shard._fields[:4]}
             | {name: json.dumps(getattr(shard, name)) for name in ("parts", "config", "versions")}
             | {"tensors_sha256": shard.tensors_sha256, "tensors_bytes": shard.tensors_bytes},
@@ -209,7 +211,7 @@ def _read(paths: list[tuple[Path, bool]]) -> Iterator[tuple[Path, Shard | Fault]
             yield paths[0][0], Fault("damaged", f"cannot be read: {first_line(reason)}")
         return
     for path, seal in paths:
-        row = rows.get(str(path))
+        row = rows.get(path)
         yield path, Fault("damaged", "holds no rows") if row is None else _checked(path, seal, *row)
 
 
@@ -222,18 +224,20 @@ QUERY = """
       LIST(value ORDER BY file_row_number)
     FROM (
       SELECT NULL::BIGINT AS tensors_bytes, NULL::VARCHAR AS content_sha256, NULL::VARCHAR AS parts
-      WHERE false UNION ALL BY NAME FROM read_parquet(?, filename = true, file_row_number = true, union_by_name = true)
+      WHERE false UNION ALL BY NAME FROM read_parquet(
+        ?, filename = true, file_row_number = true, union_by_name = true, hive_partitioning = false
+      )
     ) GROUP BY filename
 """
 
 
-def _rows(paths: list[Path]) -> dict[str, tuple[Any, ...]]:
-    # A list of names is taken as patterns, in which these signs stand for others.
-    names = [re.sub(r"([*?\[])", r"[\1]", str(path)) for path in paths]
-    if not names:
+def _rows(paths: list[Path]) -> dict[Path, tuple[Any, ...]]:
+    if not paths:
         return {}
-    with connect() as connection:  # a new one, for a damaged file may leave it unusable
-        return {row[0]: row[1:] for row in connection.execute(QUERY, [names]).fetchall()}
+    with contextlib.ExitStack() as stack, connect() as connection:  # anew: a damaged file may leave one unusable
+        folders = {folder: stack.enter_context(plainly_named(folder)) for folder in {path.parent for path in paths}}
+        named = {str(folders[path.parent] / path.name): path for path in paths}
+        return {named[row[0]]: row[1:] for row in connection.execute(QUERY, [[*named]]).fetchall()}
 
 
 def _checked(path: Path, sealed: bool, different: int, checksum: str | None, *columns: Any) -> Shard | Fault:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from farfield.arguments import checked_folder
 from farfield.studies import index, record
 from farfield.studies.identity import DATA_VERSION, data_version_of
 from farfield.studies.query import OpenStore
@@ -115,7 +116,7 @@ class Standing:
         }
 
 
-def standing(folder: Path, store: OpenStore | None = None) -> Standing:
+def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
     """Where a store stands. Tensors are not read: :func:`farfield.studies.verifying.verify` reads everything.
 
     Args:
@@ -124,6 +125,7 @@ def standing(folder: Path, store: OpenStore | None = None) -> Standing:
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
+    folder = checked_folder("folder", folder)
     store = OpenStore(folder) if store is None else store
     index.require_store(folder, store.listing)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}

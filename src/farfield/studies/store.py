@@ -19,10 +19,12 @@ import duckdb
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from farfield.arguments import absolute, checked_folder
 from farfield.errors import FarfieldError
 from farfield.studies import atomic, checkpoints, index, shards
 from farfield.studies.atomic import TEMPORARY, State
 from farfield.studies.cells import Cell
+from farfield.studies.plain_names import plainly_named
 from farfield.studies.results import CellResult, from_arrays, to_bytes
 from farfield.studies.shards import Fault, Shard, versions
 
@@ -53,7 +55,7 @@ class Store:
     """
 
     def __init__(self, folder: Path | str, *, reading: bool = False) -> None:
-        self.folder = Path(folder)
+        self.folder = absolute(checked_folder("folder", folder))
         self._reading = reading
         self._written: list[tuple[Shard, State]] = []
         self._lock = threading.Lock()
@@ -65,9 +67,10 @@ class Store:
         """Make the folder, see that it can be written to, and remove what dead processes left."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            probe = atomic.temporary_name(self.folder / "probe")
-            probe.write_bytes(b"")
-            probe.unlink(missing_ok=True)
+            # As long as the longest name of a finished cell, which a folder far down may have no room for.
+            atomic.check_writable(self.folder / shards.tensors_name("0" * 16, "0" * 12))
+            with plainly_named(self.folder):
+                pass
         except OSError as reason:
             raise unusable(self.folder, reason) from None
         self._remove_leftovers()

@@ -8,8 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from farfield.arguments import checked_path
 from farfield.errors import FarfieldError
-from farfield.studies.problems import StudyError, shown
+from farfield.studies.problems import StudyError
 from farfield.studies.study import Study
 from farfield.studies.toml_lines import lines_of
 
@@ -31,9 +32,8 @@ def load_study(path: str | Path) -> Study:
     Raises:
         FarfieldError: every mistake found, each with file and line, ten at most.
     """
-    if not isinstance(path, str | Path) or not str(path).strip():
-        raise FarfieldError(f"{shown(path)} must name a study file")
-    text = _text(Path(path))
+    path = checked_path("path", path, "study file")
+    text = _text(path)
     table = _table(path, text)
     try:
         return Study(**table)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from farfield.arguments import checked_folder
 from farfield.studies import checkpoints, index, record
 from farfield.studies.atomic import TEMPORARY, abandoned, writer_of
 from farfield.studies.identity import DATA_VERSION, data_version_of
@@ -67,7 +68,7 @@ class Verified:
         return plain | {"files": self.files, "findings": [finding._asdict() for finding in self.findings]}
 
 
-def verify(folder: Path) -> Verified:
+def verify(folder: Path | str) -> Verified:
     """Read every file of a store whole and compare it with what its name and its sibling say.
 
     One changed byte of a shard or of tensors is found; of early shards, only if it changes what they say. Records of
@@ -77,6 +78,7 @@ def verify(folder: Path) -> Verified:
     Raises:
         FarfieldError: if there is no such folder, it cannot be read, or it holds other files and none of a store.
     """
+    folder = checked_folder("folder", folder)
     found = index.listing(folder)
     index.require_store(folder, found)
     shards: dict[str, Shard] = {}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cli.common import Json
+from farfield.cli.common import Json, file_path
 from farfield.cli.study.status import Folder
 from farfield.errors import FarfieldError
 
@@ -17,7 +17,7 @@ ENDINGS = {".csv": "csv", ".parquet": "parquet", ".nc": "netcdf"}
 
 def export(
     folder: Folder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", parser=file_path)],
     format: Annotated[
         str | None, typer.Option(help="csv, parquet or netcdf; by the file's ending (.csv, .parquet, .nc) if left out.")
     ] = None,

@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, Workers, answer, folder_of
+from farfield.cli.common import Json, Workers, answer, file_path, folder_path
 
 Budget = Annotated[str | None, typer.Option(help="One of the file's budgets, as in quick; its own settings if none.")]
-StudyFile = Annotated[Path, typer.Argument(help="Study file; `farfield study new` writes an example.")]
+StudyFile = Annotated[
+    Path, typer.Argument(help="Study file; `farfield study new` writes an example.", parser=file_path)
+]
 
 
 def plan(
     file: StudyFile,
     budget: Budget = None,
-    out: Annotated[str | None, typer.Option(help="Folder of results: count what it holds already.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of results: count what it holds already.", parser=folder_path)
+    ] = None,
     workers: Workers = None,
     seconds: Annotated[
         float, typer.Option(help="Measure programs until so many seconds are spent; 0 for no estimate.", min=0)
@@ -37,5 +41,5 @@ def plan(
     from farfield.studies.plan import plan as of_study
     from farfield.studies.study_file import load_study
 
-    found = of_study(load_study(file), budget, out=folder_of(out), workers=workers, seconds=seconds)
+    found = of_study(load_study(file), budget, out=out, workers=workers, seconds=seconds)
     answer(found, plan_tables, as_json)

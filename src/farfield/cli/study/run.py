@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-import shlex
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, folder_of, screen
+from farfield.cli.common import Json, folder_path, screen
 from farfield.cli.study.plan import Budget, StudyFile
+from farfield.printing import command, short
 
 
 def run(
     file: StudyFile,
     budget: Budget = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder of results; farfield-results/NAME if left out, NAME-BUDGET for a budget.")
+        Path | None,
+        typer.Option(
+            help="Folder of results; farfield-results/NAME if left out, NAME-BUDGET for a budget.", parser=folder_path
+        ),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="local (threads), processes (one a core, each on its own) or dask (a cluster).")
@@ -50,26 +54,26 @@ def run(
     study = load_study(file)
     found = run_study(
         study,
-        folder_of(out),
+        out,
         budget=budget,
         engine=engine,
         workers=workers,
         address=address,
         progress=reporter(),
-        command=shlex.join(["farfield", "study", "run", str(file), *_given("--budget", budget), *_given("--out", out)]),
+        command=command("farfield", "study", "run", file, *_given("--budget", budget), *_given("--out", out)),
     )
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
     else:
         console = screen()
         for failure in found.outcome.failures[:10]:
-            console.print(f"failed: {failure.cell.identity}: {failure.reason}", soft_wrap=True, markup=False)
+            console.print(short(f"failed: {failure.cell.identity}: {failure.reason}"), soft_wrap=True, markup=False)
         console.print(found.summary())
         console.print(f"Results: {found.folder.resolve()}", soft_wrap=True, markup=False)
-        console.print(f"Next: farfield report {shlex.quote(str(found.folder))}", soft_wrap=True, markup=False)
+        console.print(f"Next: {command('farfield', 'report', found.folder)}", soft_wrap=True, markup=False)
     if found.outcome.failures:
         raise typer.Exit(1)
 
 
-def _given(option: str, value: str | None) -> list[str]:
+def _given(option: str, value: str | Path | None) -> list[str | Path]:
     return [] if value is None else [option, value]

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from farfield.cli.common import Json, answer
+from farfield.cli.common import Json, answer, folder_path
 
-Folder = Annotated[Path, typer.Argument(help="Folder that a study, or `farfield train --out`, wrote.")]
+Folder = Annotated[
+    Path, typer.Argument(help="Folder that a study, or `farfield train --out`, wrote.", parser=folder_path)
+]
 
 
 def status(folder: Folder, as_json: Json = False) -> None:
