@@ -13,6 +13,7 @@ from rich.table import Table
 from farfield.api import TrainResult
 from farfield.papers.reproduce import Reproduction
 from farfield.papers.verdicts import Verdict
+from farfield.probes.failure import Ways
 from farfield.showing import Shown
 from farfield.statistics import Estimate
 
@@ -84,7 +85,7 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     for length in result.lengths:
         offsets = result.selected_offset[length]
         counted = sorted({offset: offsets.count(offset) for offset in offsets}.items(), key=lambda pair: -pair[1])
-        shown = ", ".join(f"{offset} ({count})" for offset, count in counted[:4])
+        shown = ", ".join(f"{'none' if offset is None else offset} ({count})" for offset, count in counted[:4])
         values = [result.accuracy[length]]
         values += [result.sequence_accuracy[length]] if cell.task.rows == "all" else []
         if result.selected is not None and result.target_attention is not None:
@@ -96,6 +97,7 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
             shown + (f", {len(counted) - 4} more" if len(counted) > 4 else ""),
         )
     yield table
+    yield from _ways_table(result)
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
     means = result.range_means
     parts = {f"up to {cell.longest}": means.trained, "beyond": means.longer}
@@ -118,8 +120,26 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     else:
         yield "Dilution: not fitted, which takes three test lengths and attention that is not zero."
     if result.diverged:
-        yield f"Diverged (loss not finite), counted as they are: seeds {', '.join(map(str, result.diverged))}."
+        left = f"means are over the other {len(result.sound)}" if result.sound else "nothing is left to average"
+        yield f"Diverged (loss is not a number): seeds {', '.join(map(str, result.diverged))}; {left}."
     yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
+
+
+def _ways_table(result: TrainResult) -> Iterable[Table | str]:
+    """Shares of test sequences lost in each way, and the share that the weights alone predict to be won."""
+    if result.ways is None:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Of all test sequences", title_justify="left")
+    names = {name: name.replace("_", " ") for name in Ways._fields}
+    won = [found for cell in result.sound if (found := cell.competition) is not None]
+    for column in ("length", *names.values(), *(["target selected, by weights"] if won else [])):
+        table.add_column(column)
+    for index, length in enumerate(result.lengths):
+        shares = [estimate(result.ways[length][name]) for name in names]
+        expected = [f"{np.mean([one.exact[index] for one in won]):.3f}"] if won else []
+        table.add_row(str(length), *shares, *expected)
+    yield table
+    yield "Right, rule moved, outcompeted and diluted add up to one; docs/failure.md says what they are."
 
 
 def _dynamics_table(result: TrainResult) -> Table:
