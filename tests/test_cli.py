@@ -25,7 +25,7 @@ def farfield(*arguments, **more):
 def test_train_prints_a_summary_and_plain_progress_lines():
     done = farfield("train", "--encoding", "rope", "--task", "offset:2", "--seeds", "2", *SMALL)
     assert done.returncode == 0
-    assert "accuracy (chance 0.12)" in done.stdout
+    assert "sequences right (chance 0.12)" in done.stdout
     assert "Student t 95% over 2 seeds" in done.stdout
     assert "\r" not in done.stderr
     assert len(done.stderr.splitlines()) <= 3

@@ -267,10 +267,10 @@ def test_an_average_over_lengths_depends_on_which_lengths(longest, expected):
     """neural_networks_chomsky_hierarchy issue 9: accuracy that falls from length 40 on."""
     lengths = np.arange(1, longest + 1)
     falling = 0.05 + 0.95 * np.minimum(1, 40 / lengths)
-    means = range_means(falling, lengths, 40)
+    means = range_means(falling, lengths, 1, 40)
     assert means.trained == pytest.approx(1, abs=1e-12)
     assert means.longer == pytest.approx(expected, abs=5e-6)
-    assert np.isnan(range_means(falling, lengths, longest).longer)
+    assert np.isnan(range_means(falling, lengths, 1, longest).longer)
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1))

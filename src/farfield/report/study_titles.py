@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from farfield.statistics import Estimate, wilson
 
 NONE = "\N{EN DASH}"
 
+# What an accuracy counts: tokens, or sequences where each asks for one token.
+Counted = Literal["tokens", "sequences", "both"]
+SHARE_OF: dict[Counted, str] = {
+    "tokens": "share of tokens",
+    "sequences": "share of sequences",
+    "both": "share of tokens (of sequences where one token is asked for)",
+}
+
 TITLES = {
-    "accuracy": ("Token accuracy", "share of tokens answered correctly"),
+    "accuracy": ("Token accuracy", ""),
     "sequence_accuracy": ("Sequence accuracy", "share of sequences with every token right"),
     "selected": ("Selection", "queries whose largest weight is on the right key"),
     "peak_height": ("Peak height", "largest mean attention weight"),
@@ -20,14 +31,29 @@ TITLES = {
 }
 
 
-def title_of(probe: str) -> str:
+def title_of(probe: str, counted: Counted = "tokens") -> str:
     """What a measurement is called."""
-    return TITLES.get(probe, (probe, ""))[0]
+    title = TITLES.get(probe, (probe, ""))[0]
+    return "Accuracy" if probe == "accuracy" and counted == "sequences" else title
 
 
-def meaning_of(probe: str) -> str:
+def meaning_of(probe: str, counted: Counted = "tokens") -> str:
     """What a measurement is, in a few words; empty for one without."""
+    if probe == "accuracy":
+        return f"{SHARE_OF[counted]} answered correctly"
     return TITLES.get(probe, (probe, ""))[1]
+
+
+def counted_by(rows: Iterable[str]) -> Counted:
+    """What accuracies of such tasks count; ``rows`` are their :attr:`farfield.tasks.Task.rows`.
+
+    >>> counted_by(["last", "last"])
+    'sequences'
+    """
+    found = {*rows}
+    if found == {"last"}:
+        return "sequences"
+    return "both" if "last" in found else "tokens"
 
 
 def three(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -72,35 +73,31 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     cell = result.cells[0].cell
     n = len(result.cells)
     chance = sorted(set(result.chance.values()))
-    rows = "tokens" if cell.task.rows == "all" else "accuracy"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     guess = f"{chance[0]:.2f}" if len(chance) == 1 else f"{chance[0]:.2f}-{chance[-1]:.2f}"
-    columns = ["length", "", f"{rows} (chance {guess})"]
-    columns += ["whole sequences"] if cell.task.rows == "all" else []
+    counted = "tokens" if cell.task.rows == "all" else "sequences"
+    columns = ["length", "", f"{counted} right (chance {guess})"]
+    columns += ["whole sequences right"] if cell.task.rows == "all" else []
     columns += ["target selected", "mass on target"] if result.selected is not None else []
     for name in (*columns, "peak height"):
         table.add_column(name)
     table.add_column("selected offset (seeds)")
     for length in result.lengths:
-        offsets = result.selected_offset[length]
-        counted = sorted({offset: offsets.count(offset) for offset in offsets}.items(), key=lambda pair: -pair[1])
-        shown = ", ".join(f"{offset} ({count})" for offset, count in counted[:4])
         values = [result.accuracy[length]]
         values += [result.sequence_accuracy[length]] if cell.task.rows == "all" else []
         if result.selected is not None and result.target_attention is not None:
             values += [result.selected[length], result.target_attention[length]]
         table.add_row(
             str(length),
-            "trained" if length <= cell.longest else "longer",
+            result.ranges[length],
             *(estimate(value) for value in [*values, result.peak[length]]),
-            shown + (f", {len(counted) - 4} more" if len(counted) > 4 else ""),
+            _offsets(result.selected_offset[length]),
         )
     yield table
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
-    means = result.range_means
-    parts = {f"up to {cell.longest}": means.trained, "beyond": means.longer}
-    shown = ", ".join(f"{value:.3f} {name}" for name, value in parts.items() if math.isfinite(value))
-    yield f"Mean over these test lengths, each counting once: {shown}."
+    means = result.range_means._asdict()
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items() if math.isfinite(value))
+    yield f"Mean share of {counted} right, each test length counting once: {shown}."
     yield f"Trained on lengths {cell.shortest} to {cell.longest}."
     yield from _notes(result)
     carrier = result.carrier
@@ -120,6 +117,13 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     if result.diverged:
         yield f"Diverged (loss not finite), counted as they are: seeds {', '.join(map(str, result.diverged))}."
     yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
+
+
+def _offsets(offsets: Sequence[int | None]) -> str:
+    """Selected offsets of the seeds, those of most seeds first."""
+    counts = Counter("none" if offset is None else str(offset) for offset in offsets).most_common()
+    shown = ", ".join(f"{offset} ({count})" for offset, count in counts[:4])
+    return shown + (f", {len(counts) - 4} more" if len(counts) > 4 else "")
 
 
 def _dynamics_table(result: TrainResult) -> Table:

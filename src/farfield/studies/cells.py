@@ -16,6 +16,7 @@ import numpy as np
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.base import adds_vectors
 from farfield.errors import FarfieldError, unknown
+from farfield.lengths import Range, range_of
 from farfield.models import Model, models
 from farfield.models.base import Path
 from farfield.models.head import Head
@@ -195,6 +196,10 @@ class Cell:
                 f"more than {MOST_WEIGHTS:.1e}: make one of them smaller"
             )
         return chosen
+
+    def range_of(self, length: int) -> Range:
+        """Whether a length is shorter than training, trained, or longer."""
+        return range_of(length, self.shortest, self.longest)
 
     @property
     def shape(self) -> Shape:
