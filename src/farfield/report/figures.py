@@ -256,6 +256,7 @@ def kernels(compared: KernelComparison) -> Figure:
         right.set(xscale="log", yscale="log", title=f"Weight of a {shown}", xlabel="context length L")
         right.set_ylabel("attention on the target")
         for axes in (left, right):
+            whole_numbers(axes, "x")
             if compared.trained < compared.length:
                 mark_training(axes, compared.trained, "" if axes is right else "training length")
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
