@@ -147,14 +147,17 @@ def whole_numbers(axes: Axes, which: Literal["x", "y"], least: float = -np.inf, 
     """Ticks at whole numbers alone, for an axis of lengths, offsets, positions or counts; to be called after drawing.
 
     The axis is made two units long at least, so that a constant has its own tick and one beside it, and ends half a
-    unit past what is possible. A logarithmic one, of numbers from 1 on, has ticks at all, at 1, 2, 5 or at powers of ten.
+    unit past what is possible. A logarithmic one, of numbers from 1 on, has ticks at
+    all, at 1, 2, 5 or at powers of ten.
     """
     axis, limit = (axes.xaxis, axes.set_xlim) if which == "x" else (axes.yaxis, axes.set_ylim)
     low, high = sorted(map(float, axis.get_view_interval()))
     if axis.get_scale() == "log":
         low = max(low, 0.8)
         limit(low, high)
-        axis.set_major_locator(LogLocator(subs=range(1, 10) if high < 10 * low else (1, 2, 5) if high < 100 * low else (1,)))
+        axis.set_major_locator(
+            LogLocator(subs=range(1, 10) if high < 10 * low else (1, 2, 5) if high < 100 * low else (1,))
+        )
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter("{x:.0f}")
         return

@@ -5,58 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 import numpy as np
 from rich import box
 from rich.table import Table
 
 from farfield.api import TrainResult
-from farfield.papers.reproduce import Reproduction
-from farfield.papers.verdicts import Verdict
 from farfield.showing import Shown
 from farfield.statistics import Estimate
-
-COLOURS = {"reproduced": "green", "differs": "bold red", "not-comparable": "dim"}
-SIGNS = {"reproduced": "✓", "differs": "✗", "not-comparable": "-"}
-BY_LENGTH = " L="
-
-
-def reproduction_table(outcome: Reproduction) -> Table:
-    """Published beside measured numbers; numbers of one row of the print share a line."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{outcome.paper.title} ({outcome.paper.source})")
-    for name in ("item", "number", "published", "measured", "seeds", "verdict"):
-        table.add_column(name, overflow="fold")
-    previous = ""
-    for (item, name), group in groupby(outcome.verdicts, lambda verdict: (verdict.item, row_of(verdict))):
-        verdicts = list(group)
-        lengths = [verdict.cell.partition(BY_LENGTH)[2] for verdict in verdicts]
-        span = f" at L = {', '.join(lengths)}" if len(verdicts) > 1 else ""
-        table.add_row(
-            item if item != previous else "",
-            (name if span else verdicts[0].cell) + span,
-            " ".join(number(verdict.published) for verdict in verdicts),
-            " ".join(number(verdict.measured) for verdict in verdicts),
-            str(verdicts[0].n),
-            _outcome(verdicts),
-        )
-        previous = item
-    return table
-
-
-def row_of(verdict: Verdict) -> str:
-    """What the numbers of one printed row share: the cell's name without its length."""
-    return verdict.cell.partition(BY_LENGTH)[0]
-
-
-def _outcome(verdicts: Sequence[Verdict]) -> str:
-    parts = []
-    for outcome, colour in COLOURS.items():
-        count = sum(verdict.verdict == outcome for verdict in verdicts)
-        if count:
-            of = f" {count}/{len(verdicts)}" if len(verdicts) > 1 else ""
-            parts.append(f"[{colour}]{SIGNS[outcome]} {outcome}{of}[/]")
-    return ", ".join(parts)
 
 
 def number(value: float | None) -> str:
