@@ -91,6 +91,7 @@ class Frame(NamedTuple):
 def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
     """Curves with their bands, the trained range and chance, as an SVG element."""
     low, high, ticks = _vertical(curves, frame)
+    ticks = ticks if curves else []
 
     def x(length: float) -> float:
         first, last = frame.lengths[0], frame.lengths[-1]
@@ -106,7 +107,7 @@ def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
         return round(TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     parts = [*_ground(frame, x, y, ticks), *_chance(frame, x, y), *(_curve(curve, x, y) for curve in curves)]
-    if not curves:
+    if not curves:  # of places, where none is selected
         middle = (LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
         parts.append(Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(*middle, NO_SELECTION))
     return Markup('<svg class="curves{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
@@ -169,7 +170,7 @@ def _trained(lengths: Sequence[int], trained: tuple[int, int], x) -> Iterator[Ma
     first, last = max(trained[0], lengths[0]), min(trained[1], lengths[-1])
     text = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
     if first > last:
-        yield text.format(LEFT, TOP - 6, "start", f"trained on {trained[0]} to {trained[1]}, which no test is")
+        yield text.format(LEFT, TOP - 6, "start", f"trained on {trained[0]} to {trained[1]}: not tested")
         return
     left, right = LEFT if trained[0] <= lengths[0] else x(first) - 1, x(last) + 1
     yield Markup('<rect class="trained" x="{}" y="{}" width="{}" height="{}"/>').format(

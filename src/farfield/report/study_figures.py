@@ -115,12 +115,14 @@ def curves_figure(content: Content, column: int) -> Figure | None:
     with mpl.rc_context(STYLE):
         figure, grid = panels(len(found))
         for axes, (probe, curves) in zip(np.ravel(grid), found.items(), strict=True):
+            if not curves:
+                axes.text(0.5, 0.5, NO_SELECTION, transform=axes.transAxes, ha="center", va="center", color="0.35")
             for setting, points in curves:
                 _draw(axes, points, numbers[setting.place.series], _plain([setting.place.series])[0])
             _frame(axes, frame_of([setting for setting, _ in curves] or there, probe, ""))
             if not curves:
-                axes.text(0.5, 0.5, NO_SELECTION, transform=axes.transAxes, ha="center", va="center", color="0.35")
-            meaning = textwrap.fill(meaning_of(probe, counted).partition(",")[0], 28)
+                axes.set_yticks([])
+            meaning = textwrap.fill(re.split("[,;]", meaning_of(probe, counted))[0], 28)
             axes.set(title=title_of(probe, counted), xlabel="length L", ylabel=meaning)
         handles = {
             label: handle
@@ -144,6 +146,7 @@ def _draw(axes: Axes, points: Sequence[Point], series: int, label: str) -> None:
 
 
 def _frame(axes: Axes, frame: Frame) -> None:
+    axes.update_datalim([(length, 0) for length in frame.lengths], updatey=False)
     if frame.logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_locator(NullLocator())

@@ -23,8 +23,11 @@ TITLES = {
     "selected": ("Selection", "queries whose largest weight is on the right key"),
     "peak_height": ("Peak height", "largest mean attention weight"),
     "target_attention": ("Mass on the target", "mean attention weight of the right key"),
-    "selected_offset": ("Selected offset", "key minus query, where mean attention is largest"),
-    "selected_offset_without_first": ("Selected offset but the first key", "key minus query"),
+    "selected_offset": (
+        "Selected offset",
+        "key minus query, where mean attention is largest; of seeds that select one",
+    ),
+    "selected_offset_without_first": ("Selected offset but the first key", "key minus query; of seeds that select one"),
     "pin": ("Pin", "key position where mean attention is largest"),
     "overlap": ("Overlap", "expected share of test sequences that training has seen"),
     "chance": ("Chance", "accuracy of the best guess that ignores the sequence"),
