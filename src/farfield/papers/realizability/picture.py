@@ -52,7 +52,7 @@ def _heat_map(axes: Axes, values: np.ndarray) -> None:
 def _strips(panels: np.ndarray, scores: list[Score]) -> None:
     """Every head as a point, by the class of its cell; the spread across a class has no meaning."""
     kinds = (("selection", "share of longer lengths selected", "selected"),
-             ("accuracy", "share of sequences, over longer lengths", "accuracy"))  # fmt: skip
+             ("accuracy", "share of longer sequences", "accuracy"))  # fmt: skip
     for axes, (title, label, field) in zip(panels, kinds, strict=True):
         for place, (side, name) in enumerate(((False, "alpha < 1"), (True, "alpha = 1"))):
             values = np.concatenate(
