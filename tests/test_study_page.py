@@ -217,14 +217,14 @@ def test_accuracies_are_called_what_they_are_a_share_of(tmp_path: Path):
     common = {"test": [12, 16, 48], "sequences": 100, "steps": 3, "batch": 4}
     grid = {"encoding": ["rope"], "task": ["offset:2", "shift:2"]}
     wanted = Study(name="both", question="?", seeds=2, common=common, grid=grid)
-    together = fill(tmp_path / "together", wanted, lambda cell: measured(cell, [100, 99, 60], [1.0] * 3))
+    together = fill(tmp_path / "together", wanted, untrained)
     mixed = "share of tokens (of sequences where one token is asked for) answered correctly"
     assert f"Token accuracy {mixed}" in text_of(page_of(together))
     # A column of the atlas a task, and so pictures of its own.
     wanted = Study(
         name="both", question="?", seeds=2, common=common, grid=grid | {"encoding": ["rope", "rope:base=100"]}
     )
-    folder = fill(tmp_path / "runs", wanted, lambda cell: measured(cell, [100, 99, 60], [1.0] * 3))
+    folder = fill(tmp_path / "runs", wanted, untrained)
     text = text_of(page_of(folder))
     assert "Accuracy share of sequences answered correctly" in text
     assert "Token accuracy share of tokens answered correctly" in text

@@ -51,8 +51,7 @@ def items_table(outcome: Reproduction) -> Table:
 
 def _mark(counts: Mapping[Outcome, int]) -> str:
     """The sign of an item: what differs outweighs what is reproduced."""
-    order: tuple[Outcome, ...] = ("differs", "reproduced", "not-comparable")
-    worst = next((name for name in order if counts[name]), order[-1])
+    worst: Outcome = "differs" if counts["differs"] else "reproduced" if counts["reproduced"] else "not-comparable"
     return f"[{COLOURS[worst]}]{SIGNS[worst]}[/]"
 
 
