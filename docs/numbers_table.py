@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from farfield.papers import PAPERS
-from farfield.report.terminal import SIGNS, number
+from farfield.report.terminal import number
+from farfield.report.verdict_tables import SIGNS
 
 PAGE = Path(__file__).with_name("implicit-bias.md")
 HEAD = """\

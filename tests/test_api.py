@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import farfield as ff
 from farfield.api import TrainResult
+from farfield.report.terminal import train_tables
 from farfield.studies.results import to_arrays
 from support import small_cell, untrained
 
@@ -39,8 +41,33 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert {"alpha", "c", "r2"} <= set(content["dilution"])
     assert content["config"]["encoding"] == {"name": "rope", "base": 10000.0, "layout": "half", "fraction": 1.0}
     assert content["in_range"] == {"12": True, "16": True, "24": False}
+    assert content["range"] == {"12": "trained", "16": "trained", "24": "longer"}
+    assert content["range_means"]["shorter"] is None
     assert content["chance"] == {"12": 1 / 8, "16": 1 / 8, "24": 1 / 8}
     assert len(content["selected_offset"]["24"]) == 3
+
+
+def test_a_test_shorter_than_training_is_called_so():
+    cell = small_cell(shortest=12, lengths=(4, 12, 16, 24), vocabulary=8)
+    short = TrainResult((untrained(cell),), 0.0)
+    content = json.loads(json.dumps(short.to_json()))
+    assert content["in_range"] == {"4": False, "12": True, "16": True, "24": False}
+    assert content["range"] == {"4": "shorter", "12": "trained", "16": "trained", "24": "longer"}
+    means = {name: content["accuracy"][name]["mean"] for name in ("4", "12", "16", "24")}
+    expected = {"shorter": means["4"], "trained": (means["12"] + means["16"]) / 2, "longer": means["24"]}
+    assert content["range_means"] == pytest.approx(expected)
+    tables = [*train_tables(short)]
+    assert list(tables[0].columns[1].cells) == ["shorter", "trained", "trained", "longer"]
+    assert tables[0].columns[2].header == "sequences right (chance 0.12)"
+    said = [text for text in tables if isinstance(text, str) and text.startswith("Mean share of sequences right")]
+    assert [re.findall("[a-z]+(?= [0-9.]+)", text) for text in said] == [["shorter", "trained", "longer"]]
+
+
+def test_an_offset_that_is_not_selected_is_printed_as_none():
+    some = TrainResult(tuple(untrained(small_cell(seed=seed, lengths=(12, 16, 24))) for seed in range(3)), 0.0)
+    some.__dict__["selected_offset"] = {12: [-2, None, None], 16: [-2, -2, -2], 24: [None, None, None]}
+    table = next(iter(train_tables(some)))
+    assert list(table.columns[-1].cells) == ["none (2), -2 (1)", "-2 (3)", "none (3)"]
 
 
 def test_dynamics_show_the_head_at_its_snapshots_and_at_the_end(tmp_path):

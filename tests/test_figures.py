@@ -1,8 +1,26 @@
-"""Figures: every curve tells itself from every other."""
+"""Figures: every curve tells itself from every other, and every axis from what it cannot be."""
 
 from __future__ import annotations
 
-from farfield.report.drawing import style_of
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import farfield as ff
+from farfield.realizability import solve
+from farfield.report import figures
+from farfield.report.curves_svg import Curve, Frame, Point, picture
+from farfield.report.drawing import curve, new_figure, style_of, whole_numbers
+from farfield.report.predictions import prediction_figure
+from farfield.studies.results import CellResult
+from support import small_cell, untrained
+
+LENGTHS = (4, 12, 16, 24, 40)
+NAN = float("nan")
 
 
 def test_thirteen_encodings_and_many_more_differ_in_colour_dash_or_marker_at_once():
@@ -13,3 +31,158 @@ def test_thirteen_encodings_and_many_more_differ_in_colour_dash_or_marker_at_onc
         twin = looks[index - 7]  # of the same colour
         assert look["linestyle"] != twin["linestyle"]
         assert look["marker"] != twin["marker"]
+
+
+def selecting(*offsets: list[float], task: str = "offset:2", lengths: tuple[int, ...] = LENGTHS) -> list[CellResult]:
+    """Seeds that select these offsets, one a length."""
+    found = []
+    for seed, chosen in enumerate(offsets):
+        cell = small_cell(seed=seed, task=task, lengths=lengths, shortest=12, longest=16)
+        result = untrained(cell)
+        result.__dict__["selected_offset"] = np.array(chosen, float)  # instead of what it would compute
+        found.append(result)
+    return found
+
+
+def drawn(results: list[CellResult], **others: list[CellResult]) -> tuple[Figure, list[Axes]]:
+    figure = figures.against_length({"one": results} | others)
+    figure.canvas.draw()
+    return figure, figure.axes
+
+
+def ticks(axes: Axes, which: str) -> list[float]:
+    """Ticks that are in view."""
+    axis = getattr(axes, f"{which}axis")
+    low, high = axis.get_view_interval()
+    return [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+
+
+def band(axes: Axes) -> np.ndarray:
+    """Corners of the bands."""
+    return np.concatenate([path.vertices for area in axes.collections for path in area.get_paths()])
+
+
+def test_bands_of_offsets_end_where_the_possible_ends():
+    _, (_, _, right) = drawn(selecting([-1, -1, -1, -1, -1], [-3, -11, -15, -23, -39], [0, 0, 0, 0, 0]))
+    assert (band(right)[:, 1].min(), band(right)[:, 1].max()) == (-39, 0)
+    for length in LENGTHS:
+        corners = band(right)[band(right)[:, 0] == length, 1]
+        assert corners.min() >= 1 - length
+    assert right.get_ylim()[0] >= -39.5 and right.get_ylim()[1] <= 0.5
+
+
+@pytest.mark.parametrize("offset", [-2, 0, -1, -3])
+def test_a_constant_offset_has_whole_ticks_and_room_beside_it(offset):
+    _, (_, _, right) = drawn(selecting([offset] * 5, [offset] * 5))
+    found = ticks(right, "y")
+    assert offset in found and len(found) >= 2
+    assert all(tick == int(tick) for tick in found), found
+    assert right.get_ylim()[1] <= 0.5
+
+
+@pytest.mark.parametrize("lengths", [(12,), (12, 13), (4, 12, 16), (16, 65536)])
+def test_lengths_have_whole_ticks(lengths):
+    _, panels = drawn(selecting([-2.0] * len(lengths), lengths=lengths))
+    for axes in panels:
+        assert ticks(axes, "x") and all(tick == int(tick) for tick in ticks(axes, "x"))
+
+
+def test_an_offset_that_is_missing_is_left_out():
+    _, (_, _, right) = drawn(selecting([-2, NAN, -2, NAN, -2], [-2, NAN, -3, -4, -3]))
+    (line,) = [line for line in right.lines if line.get_label() == "one"]
+    np.testing.assert_array_equal(line.get_ydata(), [-2, NAN, -2.5, -4, -2.5])
+    assert right.get_ylabel() == "key - query, of seeds that select one"
+    assert not [text for text in right.texts if text.get_text() == "no selection"]
+
+
+def test_where_no_offset_is_selected_the_panel_says_so():
+    _, (_, _, right) = drawn(selecting([NAN] * 5, [NAN] * 5))
+    assert [text.get_text() for text in right.texts if "selection" in text.get_text()] == ["no selection"]
+    _, (_, _, one) = drawn(selecting([NAN], lengths=(12,)))
+    assert "no selection" in [text.get_text() for text in one.texts]
+
+
+def test_numbers_of_a_diverged_seed_leave_every_curve_its_other_points():
+    axes = new_figure(3, 3).add_subplot()
+    curve(axes, 0, "accuracy", np.arange(3), np.array([[0.5, NAN, 0.1], [0.7, NAN, NAN]]), (0, 1))
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.6, NAN, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("task", "other", "label"),
+    [
+        ("shift:2", "shift:2", "share of tokens"),
+        ("offset:2", "offset:1", "share of sequences"),
+        ("shift:2", "offset:2", "share of tokens (of sequences where one token is asked for)"),
+    ],
+)
+def test_accuracy_is_called_what_it_is_a_share_of(task, other, label):
+    some = [-2.0] * 5
+    _, (left, _, _) = drawn(selecting(some, task=task), two=selecting(some, task=other))
+    assert left.get_ylabel().replace("\n", " ") == label
+
+
+def test_both_ends_of_training_are_marked_where_a_test_is_shorter():
+    figure, panels = drawn(selecting([-2.0] * 5))
+    for axes in panels:
+        dotted = [float(line.get_xdata()[0]) for line in axes.lines if line.get_linestyle() == ":"]
+        assert dotted == [12, 16]
+    assert "trained lengths" in [text.get_text() for text in figure.legends[0].texts]
+    figure, panels = drawn(selecting([-2.0] * 2, lengths=(12, 24)))
+    for axes in panels:
+        assert [float(line.get_xdata()[0]) for line in axes.lines if line.get_linestyle() == ":"] == [16]
+
+
+def test_figures_of_few_offsets_and_lengths_have_whole_ticks():
+    shown = ff.show("rope", dim=8, length=3)
+    many = selecting([-2.0] * 2, lengths=(12, 13))
+    found = [
+        figures.encoding_response("rope", shown.profile),
+        figures.profiles({"rope": many}),
+        prediction_figure(solve("rope", "offset:1", trained=3, tested=5, width=8, with_openness=False)),
+        figures.kernels(ff.kernel("rope", dim=8, length=2)),
+        figures.kernels(ff.kernel("rope", dim=8, length=6)),
+        figures.verdict_strip({"table1": {"reproduced": 1}, "table2": {"differs": 1}}),
+    ]
+    for figure in found:
+        figure.canvas.draw()
+        for axes in figure.axes:
+            written = [label.get_text() for label in axes.get_xticklabels(which="both") if label.get_text()]
+            assert written and all(re.fullmatch("[-\N{MINUS SIGN}]?\\d+", text) for text in written), written
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.3, 0.4), (5.2, 5.3), (-39.0, 0.0), (0, 65536), (-1.55, -1.45)])
+def test_an_axis_of_whole_numbers_has_two_ticks_whatever_it_spans(low, high):
+    with mpl.rc_context():
+        axes = new_figure(3, 3).add_subplot()
+        axes.set_ylim(low, high)
+        whole_numbers(axes, "y")
+        found = ticks(axes, "y")
+    assert len(found) >= 2 and all(tick == int(tick) for tick in found)
+
+
+def written(points: list[Point], **changes) -> list[str]:
+    """Texts of a page's picture of selected offsets."""
+    settings = {"lengths": LENGTHS, "bounds": (-39.0, 0.0), "whole": True, "trained": (12, 16), "chance": ()}
+    frame = Frame(**settings | changes, label="")
+    curves = [Curve("rope", 0, 0, 0, points)] if points else []
+    return re.findall("<text[^>]*>([^<]*)</text>", picture(curves, frame))
+
+
+def test_the_pages_pictures_of_places_have_whole_ticks_within_the_possible():
+    same = [Point(length, -2.0, -2.0, -2.0) for length in LENGTHS]
+    assert written(same)[1:4] == ["-3", "-2", "-1"]
+    assert written([Point(4, 0.0, None, None)])[1:3] == ["-1", "0"]
+    wide = [Point(4, -2.0, -3.0, 0.0), Point(40, -20.0, -39.0, 0.0)]
+    assert written(wide)[1:6] == ["-40", "-30", "-20", "-10", "0"]
+    assert "no selection" in written([])
+
+
+def test_the_pages_pictures_say_where_training_is():
+    some = [Point(length, -2.0, None, None) for length in LENGTHS]
+    assert written(some)[0] == "trained"
+    for trained in ((1, 3), (48, 64)):
+        assert written(some, trained=trained)[0] == f"trained on {trained[0]} to {trained[1]}: not tested"
+    whole = picture([Curve("rope", 0, 0, 0, some)], Frame(LENGTHS, None, True, (12, 12), (), ""))
+    (width,) = re.findall('class="trained"[^>]*width="([^"]*)"', whole)
+    assert float(width) > 0

@@ -57,6 +57,11 @@ class Recorder:
     def finish(self):
         self.told.append("end")
 
+    def each(self, doing, names):
+        for name in names:
+            self.told.append(f"{doing} {name}")
+            yield name
+
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
@@ -228,7 +233,8 @@ def test_a_second_run_trains_nothing(smoke):
     outcome, folder = smoke
     recorder = Recorder()
     again = reproduce(PAPER, only=SMOKED, budget="smoke", out=folder, progress=recorder)
-    assert recorder.told == [(outcome.cells, outcome.cells), "end"]
+    analysed = [f"analysing {item.name}" for item in outcome.items]
+    assert recorder.told == [(outcome.cells, outcome.cells), "end", *analysed]
     assert again.verdicts == outcome.verdicts
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farfield.lengths import range_of
 from farfield.probes import attention, carrier, dilution, kernel
 from farfield.probes.accuracy import accuracy, range_means
 from farfield.probes.position_table import table_norms
@@ -268,10 +269,17 @@ def test_an_average_over_lengths_depends_on_which_lengths(longest, expected):
     """neural_networks_chomsky_hierarchy issue 9: accuracy that falls from length 40 on."""
     lengths = np.arange(1, longest + 1)
     falling = 0.05 + 0.95 * np.minimum(1, 40 / lengths)
-    means = range_means(falling, lengths, 40)
+    means = range_means(falling, lengths, 1, 40)
     assert means.trained == pytest.approx(1, abs=1e-12)
     assert means.longer == pytest.approx(expected, abs=5e-6)
-    assert np.isnan(range_means(falling, lengths, longest).longer)
+    assert np.isnan(range_means(falling, lengths, 1, longest).longer)
+
+
+def test_a_length_shorter_than_training_is_not_trained():
+    lengths = np.array([2, 4, 12, 16, 24])
+    assert [range_of(length, 12, 16) for length in lengths] == ["shorter"] * 2 + ["trained"] * 2 + ["longer"]
+    assert range_means(np.array([0.1, 0.3, 0.8, 1.0, 0.5]), lengths, 12, 16) == pytest.approx((0.2, 0.9, 0.5))
+    assert np.isnan(range_means(np.ones(5), lengths, 1, 24)[0])
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1))

@@ -209,6 +209,63 @@ def test_tokens_and_sequences_are_named_apart_where_they_differ(tmp_path: Path):
     assert "Sequence accuracy equals token accuracy at every length here" in text_of(page_of(same))
 
 
+def test_a_length_shorter_than_training_is_told_apart(tmp_path: Path):
+    common = {"test": [4, 12, 16, 48], "sequences": 100, "steps": 3, "batch": 4, "lengths": "12:16"}
+    wanted = Study(
+        name="short", question="?", seeds=2, common=common, grid={"encoding": ["rope"], "task": ["offset:2"]}
+    )
+    folder = fill(tmp_path / "runs", wanted, lambda cell: measured(cell, [10, 100, 100, 99], [1.0] * 4))
+    content = gather(folder)
+    (setting,) = content.settings
+    assert (setting.outcome, setting.reach) == ("keeps", 48)  # the task is lost at length 4, which was not trained
+    page = page_of(folder)
+    assert re.findall(r"<option[^>]*>(\d[^<]*)", page) == [
+        "4 (shorter)",
+        "12 (trained)",
+        "16 (trained)",
+        "48 (longer)",
+    ]
+    written = list(csv.DictReader(written_files(folder, tmp_path / "figures")["statistics.csv"].splitlines()))
+    rows = [row for row in written if row["measurement"] == "accuracy"]
+    assert [row["range"] for row in rows] == ["shorter", "trained", "trained", "longer"]
+    rows = text_of(page).partition("Every measurement at every length")[2]
+    assert "Accuracy 4 shorter 2 of 2" in rows and "Accuracy 12 trained 2 of 2" in rows
+
+
+def test_accuracies_are_called_what_they_are_a_share_of(tmp_path: Path):
+    common = {"test": [12, 16, 48], "sequences": 100, "steps": 3, "batch": 4}
+    grid = {"encoding": ["rope"], "task": ["offset:2", "shift:2"]}
+    wanted = Study(name="both", question="?", seeds=2, common=common, grid=grid)
+    together = fill(tmp_path / "together", wanted, untrained)
+    mixed = "share of tokens (of sequences where one token is asked for) answered correctly"
+    assert f"Token accuracy {mixed}" in text_of(page_of(together))
+    # A column of the atlas a task, and so pictures of its own.
+    wanted = Study(
+        name="both", question="?", seeds=2, common=common, grid=grid | {"encoding": ["rope", "rope:base=100"]}
+    )
+    folder = fill(tmp_path / "runs", wanted, untrained)
+    text = text_of(page_of(folder))
+    assert "Accuracy share of sequences answered correctly" in text
+    assert "Token accuracy share of tokens answered correctly" in text
+    written = list(csv.DictReader(written_files(folder, tmp_path / "figures")["atlas.csv"].splitlines()))
+    assert {row["task"]: row["share_of"] for row in written} == {"offset:2": "sequences", "shift:2": "tokens"}
+
+
+def test_places_that_no_seed_selects_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    measurements = CellResult.measurements
+    monkeypatch.setattr(
+        CellResult,
+        "measurements",
+        lambda self: (
+            one._replace(value=float("nan")) if one.probe == "selected_offset" else one for one in measurements(self)
+        ),
+    )
+    wanted = study(["rope:base=10"], ["offset:1"], probes=["selected_offset", "accuracy"])
+    folder = fill(tmp_path / "runs", wanted)
+    assert "no selection" in page_of(folder)
+    assert "no selection" in written_files(folder, tmp_path / "figures")["curves.svg"]
+
+
 def test_what_the_study_names_is_drawn_first(tmp_path: Path):
     wanted = study(["rope:base=10", "rope:base=11"], ["offset:1"], probes=["pin", "peak_height", "final_loss"])
     content = gather(fill(tmp_path, wanted))

@@ -114,7 +114,7 @@ def test_seeds_that_are_not_there_are_said_with_the_name(tmp_path: Path):
     names = {one.outcome: one.names for one in content.what_became()}
     assert names["keeps"] == ["t5 (2 of 3 seeds finished)"]
     assert names["outcompeted"] == ["rope (kept to 32; to 128 by 2 of 3 seeds; lost so by 1 of 3 seeds)"]
-    assert heading(content) == "Token accuracy at length 128, mean of 2 to 3 seeds"
+    assert heading(content) == "Accuracy at length 128, mean of 2 to 3 seeds"
 
 
 def test_tables_have_numbers_of_seeds_and_an_intercept(tmp_path: Path):

@@ -51,6 +51,35 @@ def test_every_seed_counts_and_is_named():
         found.at(49)
 
 
+def test_a_length_shorter_than_training_is_named_and_tells_nothing_of_fitting():
+    seeds = [outcome(seed, 0.2, shortest=14) for seed in range(3)]
+    (found,) = summarize(seeds)
+    assert [found.at(length).range for length in LENGTHS] == ["shorter", "trained", "longer"]
+    assert [found.at(length).in_range for length in LENGTHS] == [False, True, False]
+    rows = [row for row in found.to_json()["rows"] if row["probe"] == "accuracy"]
+    assert [(row["range"], row["in_range"]) for row in rows] == [
+        ("shorter", False),
+        ("trained", True),
+        ("longer", False),
+    ]
+    poor = [dataclasses.replace(one, values={**one.values, ("accuracy", 12): 0.0}) for one in seeds]
+    assert summarize(poor)[0].fit == found.fit
+
+
+@pytest.mark.parametrize(
+    ("probe", "bounds"),
+    [("selected_offset", (-15, 0)), ("selected_offset_without_first", (-14, 0)), ("pin", (0, 15))],
+)
+def test_the_interval_of_a_place_ends_where_places_end(probe, bounds):
+    seeds = [
+        dataclasses.replace(one, values={**one.values, (probe, 16): bounds[seed % 2]})
+        for seed, one in enumerate(outcome(seed, 0.9) for seed in range(3))
+    ]
+    (found,) = summarize(seeds, probes=[probe])
+    mean = found.at(16, probe).mean
+    assert (mean.low, mean.high) == bounds
+
+
 def test_fitting_is_told_within_the_trained_lengths_alone():
     near = [1.0, 0.96, 0.90, 0.05, 1.0]
     seeds = [outcome(seed, far, close) for seed, (far, close) in enumerate(zip(FAR, near, strict=True))]

@@ -16,6 +16,7 @@ from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
 from farfield.jsonable import finite
+from farfield.lengths import Range
 from farfield.models import Model
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
@@ -242,9 +243,15 @@ class TrainResult:
 
     @cached_property
     def range_means(self) -> RangeMeans:
-        """Mean accuracy over test lengths within the trained range, and beyond it; every length counts once."""
+        """Mean accuracy over test lengths shorter than training, trained, and longer; every length counts once."""
         means = np.array([estimate.mean for estimate in self.accuracy.values()])
-        return range_means(means, np.array(self.lengths), self.cells[0].cell.longest)
+        cell = self.cells[0].cell
+        return range_means(means, np.array(self.lengths), cell.shortest, cell.longest)
+
+    @property
+    def ranges(self) -> dict[int, Range]:
+        """Whether a length is shorter than training, trained, or longer."""
+        return {length: self.cells[0].cell.range_of(length) for length in self.lengths}
 
     @property
     def chance(self) -> dict[int, float]:
@@ -372,7 +379,8 @@ class TrainResult:
                 "uniform": {length: 1 / length for length in self.lengths},
                 "heads": [result.head_name for result in self.cells],
                 "path": cell.path,
-                "in_range": {length: length <= cell.longest for length in self.lengths},
+                "in_range": {length: name == "trained" for length, name in self.ranges.items()},
+                "range": self.ranges,
                 "selected_offset": self.selected_offset,
                 "peak": {length: estimate._asdict() for length, estimate in self.peak.items()},
                 "carrier": {

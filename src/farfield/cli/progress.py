@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections.abc import Generator, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -72,6 +74,15 @@ class Bar:
     def finish(self) -> None:
         self._bar.stop()
 
+    def each(self, doing: str, names: Sequence[str]) -> Generator[str]:
+        count = TextColumn("{task.fields[number]} of {task.total}")
+        columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
+        with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(doing, total=len(names), number=0)
+            for number, name in enumerate(names, 1):
+                bar.update(task, description=f"{doing} {name}", number=number, completed=number - 1)
+                yield name
+
 
 def _beginning(total: int, stored: int) -> str:
     models = "1 model" if total == 1 else f"{total} models"
@@ -111,6 +122,16 @@ class Lines:
         passed = time.monotonic() - self._started
         speed = rate(self._done - self._stored, passed)
         self.say(f"{self._done} of {self._total} done after {duration(passed)}{f', {speed}' if speed else ''}")
+
+    def each(self, doing: str, names: Sequence[str]) -> Generator[str]:
+        started = time.monotonic()
+        spoken = -math.inf
+        for number, name in enumerate(names, 1):
+            if (now := time.monotonic()) - spoken >= SECONDS_BETWEEN_LINES:
+                spoken = now
+                self.say(f"{doing} {name}, {number} of {len(names)}")
+            yield name
+        self.say(f"{doing}: {len(names)} of {len(names)} done after {duration(time.monotonic() - started)}")
 
     @staticmethod
     def say(text: str) -> None:

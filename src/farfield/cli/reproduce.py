@@ -27,9 +27,12 @@ def reproduce(
         ),
     ] = None,
     workers: Workers = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every number, not only those that differ.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Regenerate a paper's tables and figures, each published number beside the measured one.
+    """Regenerate a paper's tables and figures, and hold each published number against the measured one.
+
+    It prints a line an item and in full what differs; the page and verdicts.json have every number.
 
     Examples:
 
@@ -47,7 +50,7 @@ def reproduce(
     from farfield.papers.reproduce import DEFAULT_BUDGET, select_items
     from farfield.papers.reproduce import reproduce as run_paper
     from farfield.report.page import write_page
-    from farfield.report.terminal import reproduction_table
+    from farfield.report.verdict_tables import reproduction_tables
 
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
@@ -61,7 +64,7 @@ def reproduce(
         print(json.dumps(outcome.to_json() | {"page": str(page)}, indent=1))
         return
     console = screen()
-    console.print(reproduction_table(outcome))
-    console.print(f"{outcome.summary()} {outcome.cells} models, {outcome.seconds:.0f} s.")
-    console.print(f"Budget {outcome.budget.name}: {outcome.budget.note}")
-    console.print(f"Report: {page.resolve()}", soft_wrap=True, markup=False)
+    for part in reproduction_tables(outcome, every):
+        console.print(part)
+    console.print(f"Page:     {page.resolve()}", soft_wrap=True, markup=False)
+    console.print(f"Verdicts: {(folder / 'verdicts.json').resolve()}", soft_wrap=True, markup=False)

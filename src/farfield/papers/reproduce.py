@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.report.drawing import save
 from farfield.studies.cells import Cell
-from farfield.studies.progress import Progress
+from farfield.studies.progress import Progress, Silent
 from farfield.studies.running import run
 from farfield.studies.store import Store, versions
 
@@ -144,13 +145,16 @@ def reproduce(
         name: {label: [finished[cell] for cell in group] for label, group in series.items()}
         for name, series in planned.items()
     }
-    verdicts = []
-    for item in items:
-        for comparison in item.compare(results[item.name]):
-            if spend.why_unjudged(item):
-                comparison = replace(comparison, incomparable=spend.why_unjudged(item))
-            verdicts.append(judge(item.name, comparison))
-    figures = {item.name: item.draw(results[item.name]) for item in items if item.draw}
+    verdicts, figures, named = [], {}, {item.name: item for item in items}
+    with closing((progress or Silent()).each("analysing", [*named])) as names:
+        for name in names:
+            item = named[name]
+            for comparison in item.compare(results[name]):
+                if spend.why_unjudged(item):
+                    comparison = replace(comparison, incomparable=spend.why_unjudged(item))
+                verdicts.append(judge(name, comparison))
+            if item.draw:
+                figures[name] = item.draw(results[name])
     outcome = Reproduction(paper, spend, items, tuple(verdicts), figures, len(cells), time.perf_counter() - started)
     write_files(outcome, folder)
     return outcome

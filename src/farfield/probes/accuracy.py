@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.lengths import range_of
 from farfield.statistics import clustered
 
 
@@ -55,19 +56,23 @@ class RangeMeans(NamedTuple):
     curve averages .63 to length 100 and .26 to length 500.
 
     Attributes:
-        trained: over lengths up to the longest training length.
-        longer: over lengths beyond it.
+        shorter: over lengths below the shortest training length.
+        trained: over lengths from the shortest to the longest training length.
+        longer: over lengths above the longest.
     """
 
+    shorter: float
     trained: float
     longer: float
 
 
-def range_means(values: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"], longest: int) -> RangeMeans:
-    """Means over test lengths up to ``longest`` and beyond it."""
-    inside = np.asarray(lengths) <= longest
+def range_means(
+    values: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"], shortest: int, longest: int
+) -> RangeMeans:
+    """Means over test lengths that are shorter than training, trained, and longer."""
+    ranges = np.array([range_of(length, shortest, longest) for length in lengths])
 
     def mean(part: np.ndarray) -> float:
         return float(part.mean()) if part.size else float("nan")
 
-    return RangeMeans(mean(np.asarray(values)[inside]), mean(np.asarray(values)[~inside]))
+    return RangeMeans(*(mean(np.asarray(values)[ranges == name]) for name in RangeMeans._fields))

@@ -18,6 +18,7 @@ WIDTH, HEIGHT = 350, 236
 LEFT, RIGHT, TOP, BOTTOM = 38, 10, 20, 36
 # Test lengths that span more than this are drawn on a logarithmic axis.
 WIDEST_LINEAR = 8
+NO_SELECTION = "no selection"
 # Bands of more curves than these are drawn fainter.
 MANY = 5
 # Dashes of matplotlib as SVG has them, for lines of 1.8 units.
@@ -67,7 +68,8 @@ class Frame(NamedTuple):
 
     Attributes:
         lengths: of all tests, in order.
-        bounds: of the vertical axis; None for what the curves span.
+        bounds: least and most of the vertical axis; None for what the curves span.
+        whole: whether the vertical axis has whole numbers, and shows of its bounds what the curves span.
         trained: shortest and longest trained length, where all curves share them.
         chance: accuracy of the best guess by length, where all curves share it and it belongs here.
         label: of the picture, for those who do not see it.
@@ -75,6 +77,7 @@ class Frame(NamedTuple):
 
     lengths: Sequence[int]
     bounds: tuple[float, float] | None
+    whole: bool
     trained: tuple[int, int] | None
     chance: Sequence[tuple[int, float]]
     label: str
@@ -87,7 +90,8 @@ class Frame(NamedTuple):
 
 def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
     """Curves with their bands, the trained range and chance, as an SVG element."""
-    low, high, ticks = _vertical(curves, frame.bounds)
+    low, high, ticks = _vertical(curves, frame)
+    ticks = ticks if curves else []
 
     def x(length: float) -> float:
         first, last = frame.lengths[0], frame.lengths[-1]
@@ -103,6 +107,9 @@ def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
         return round(TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     parts = [*_ground(frame, x, y, ticks), *_chance(frame, x, y), *(_curve(curve, x, y) for curve in curves)]
+    if not curves:  # of places, where none is selected
+        middle = (LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
+        parts.append(Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(*middle, NO_SELECTION))
     return Markup('<svg class="curves{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
         " many" if len(curves) > MANY else "", WIDTH, HEIGHT, frame.label, Markup("").join(parts)
     )
@@ -142,12 +149,7 @@ def _band(points: Sequence[Point], x, y) -> Markup:
 def _ground(frame: Frame, x, y, ticks: list[float]) -> Iterator[Markup]:
     bottom = HEIGHT - BOTTOM
     if frame.trained:
-        first, last = (min(max(end, frame.lengths[0]), frame.lengths[-1]) for end in frame.trained)
-        left = LEFT if frame.trained[0] <= frame.lengths[0] else x(first)
-        yield Markup('<rect class="trained" x="{}" y="{}" width="{}" height="{}"/>').format(
-            left, TOP, round(x(last) - left, 1), bottom - TOP
-        )
-        yield Markup('<text x="{}" y="{}">trained</text>').format(left, TOP - 6)
+        yield from _trained(frame.lengths, frame.trained, x)
     for tick in ticks:
         yield Markup('<path class="grid" d="M{} {}H{}"/><text x="{}" y="{}" text-anchor="end">{}</text>').format(
             LEFT, y(tick), WIDTH - RIGHT, LEFT - 5, y(tick) + 4, f"{tick:g}"
@@ -161,6 +163,21 @@ def _ground(frame: Frame, x, y, ticks: list[float]) -> Iterator[Markup]:
     yield Markup('<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
         (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, name
     )
+
+
+def _trained(lengths: Sequence[int], trained: tuple[int, int], x) -> Iterator[Markup]:
+    """The trained lengths as an area, from the axis on where no test is shorter; in words where none is among them."""
+    first, last = max(trained[0], lengths[0]), min(trained[1], lengths[-1])
+    text = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+    if first > last:
+        yield text.format(LEFT, TOP - 6, "start", f"trained on {trained[0]} to {trained[1]}: not tested")
+        return
+    left, right = LEFT if trained[0] <= lengths[0] else x(first) - 1, x(last) + 1
+    yield Markup('<rect class="trained" x="{}" y="{}" width="{}" height="{}"/>').format(
+        left, TOP, round(right - left, 1), HEIGHT - BOTTOM - TOP
+    )
+    fits = left < WIDTH - RIGHT - LETTER * len("trained")
+    yield text.format(*((left, TOP - 6, "start") if fits else (right, TOP - 6, "end")), "trained")
 
 
 def _chance(frame: Frame, x, y) -> Iterator[Markup]:
@@ -184,19 +201,24 @@ def _shown(frame: Frame, x) -> list[int]:
     return sorted(shown)
 
 
-def _vertical(curves: Sequence[Curve], bounds: tuple[float, float] | None) -> tuple[float, float, list[float]]:
+def _vertical(curves: Sequence[Curve], frame: Frame) -> tuple[float, float, list[float]]:
     """Ends of the vertical axis and where it is ruled."""
-    if bounds is not None:
-        low, high = bounds
+    if frame.bounds is not None and not frame.whole:
+        low, high = frame.bounds
         return (
             low - 0.06 * (high - low),
             high + 0.02 * (high - low),
             [low, *(low + k / 4 * (high - low) for k in (1, 2, 3)), high],
         )
     values = [v for curve in curves for p in curve.points for v in (p.mean, p.low, p.high) if v is not None]
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    low, high = min(values, default=0.0), max(values, default=0.0 if frame.whole else 1.0)
+    if frame.whole:  # a constant has its own tick and one beside it
+        least, most = frame.bounds or (-math.inf, math.inf)
+        short = max(0.0, 2 - (high - low)) / 2
+        low, high = max(low - short, least), min(high + short, most)
     step = 10 ** math.floor(math.log10((high - low) or 1))
-    step = next(step * m for m in (0.1, 0.2, 0.5, 1, 2, 5, 10) if (high - low) / (step * m) <= 5)
+    steps = (step * m for m in (0.1, 0.2, 0.5, 1, 2, 5, 10) if not frame.whole or step * m >= 1)
+    step = next(step for step in steps if (high - low) / step <= 5)
     first, last = math.floor(low / step), max(math.ceil(high / step), math.floor(low / step) + 1)
     return first * step, last * step, [round(k * step, 10) for k in range(first, last + 1)]
 

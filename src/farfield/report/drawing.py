@@ -10,13 +10,14 @@ import io
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from farfield.errors import FarfieldError
 from farfield.statistics import over_seeds
@@ -119,23 +120,67 @@ def curve(
     name: str,
     x: np.ndarray,
     rows: np.ndarray,
-    bounds: tuple[float, float] | None,
+    bounds: tuple[float | np.ndarray, float | np.ndarray] | None,
     every: int = 1,
 ) -> None:
-    """Mean over rows with its 95% interval as a band, a marker at every so many points; one row draws no band."""
-    estimates = [over_seeds(column, bounds=bounds) for column in rows.T]
+    """Mean over rows with its 95% interval as a band, a marker at every so many points; one row draws no band.
+
+    A number that is missing is left out of its mean, and a point of which all are missing leaves a gap.
+
+    Args:
+        rows: one a seed, NaN where a number is missing.
+        bounds: of what is possible, for all points or one a point; bands end there.
+    """
+    bounds = (-np.inf, np.inf) if bounds is None else bounds
+    ends = np.broadcast_arrays(*bounds, rows[0])[:2]
+    columns = [column[np.isfinite(column)] for column in rows.T]
+    estimates = [
+        over_seeds(column, bounds=(least, most)) if column.size else None
+        for column, least, most in zip(columns, *ends, strict=True)
+    ]
     style = style_of(index)
-    means = [estimate.mean for estimate in estimates]
-    marked = sorted({*range(0, len(means), every), int(np.argmax(means))})  # the peak always
-    axes.plot(x, means, label=name or None, markevery=marked, **style)
-    if len(rows) > 1:
-        low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
+    means, low, high = (
+        np.array([getattr(estimate, name, None) for estimate in estimates], float) for name in ("mean", "low", "high")
+    )
+    peak = {int(np.nanargmax(means))} if np.isfinite(means).any() else set()
+    axes.plot(x, means, label=name or None, markevery=sorted({*range(0, len(means), every), *peak}), **style)
+    if np.isfinite(low).any():
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
 
 
-def mark_training(axes: Axes, longest: float, label: str = "longest trained length") -> None:
-    """A dotted line at the end of what training saw."""
-    axes.axvline(longest, color="0.35", linestyle=":", linewidth=1.4, label=label)
+def whole_numbers(axes: Axes, which: Literal["x", "y"], least: float = -np.inf, most: float = np.inf) -> None:
+    """Ticks at whole numbers alone, for an axis of lengths, offsets, positions or counts; to be called after drawing.
+
+    The axis is made two units long at least, so that a constant has its own tick and one beside it, and ends half a
+    unit past what is possible. A logarithmic one, of numbers from 1 on, has ticks at
+    all, at 1, 2, 5 or at powers of ten.
+    """
+    axis, limit = (axes.xaxis, axes.set_xlim) if which == "x" else (axes.yaxis, axes.set_ylim)
+    low, high = sorted(map(float, axis.get_view_interval()))
+    if axis.get_scale() == "log":
+        low = max(low, 0.8)
+        limit(low, high)
+        axis.set_major_locator(
+            LogLocator(subs=range(1, 10) if high < 10 * low else (1, 2, 5) if high < 100 * low else (1,))
+        )
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter("{x:.0f}")
+        return
+    short = max(0.0, 2 - (high - low)) / 2
+    limit(max(low - short, least - 0.5), min(high + short, most + 0.5))
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+
+
+def mark_training(
+    axes: Axes, longest: float, label: str = "longest trained length", *, shortest: float | None = None
+) -> None:
+    """A dotted line at the end of what training saw; with its beginning too, both ends and grey between them."""
+    if shortest is None:
+        axes.axvline(longest, color="0.35", linestyle=":", linewidth=1.4, label=label)
+        return
+    for end in (shortest, longest):
+        axes.axvline(end, color="0.35", linestyle=":", linewidth=1.4)
+    axes.axvspan(shortest, longest, color="0.5", alpha=0.14, linewidth=0, label="trained lengths")
 
 
 def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float]) -> None:

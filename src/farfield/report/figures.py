@@ -8,14 +8,26 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from farfield.kernels import KernelComparison
 from farfield.probes.attention import relative_profiles
 from farfield.probes.encoding_profile import EncodingProfile
-from farfield.report.drawing import COLOURS, STYLE, curve, legend, mark_training, new_figure, note, panels, style_of
+from farfield.report.drawing import (
+    COLOURS,
+    STYLE,
+    curve,
+    legend,
+    mark_training,
+    new_figure,
+    note,
+    panels,
+    style_of,
+    whole_numbers,
+)
+from farfield.report.study_titles import SHARE_OF, counted_by
 from farfield.studies.results import CellResult
 
 
@@ -29,33 +41,67 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
             rows = {
                 left: ([[right.value for right in cell.accuracy] for cell in cells], (0.0, 1.0)),
                 middle: ([cell.peak_height for cell in cells], (0.0, 1.0)),
-                right: ([cell.selected_offset for cell in cells], None),
+                right: ([cell.selected_offset for cell in cells], (1 - lengths, 0.0)),
             }
             for axes, (values, bounds) in rows.items():
                 curve(axes, index, name, lengths, np.array(values, float), bounds)
         for axes, title, label in (
-            (left, "Accuracy", "share of sequences"),
+            (left, "Accuracy", _share_of(results)),
             (middle, "Peak height", "largest mean attention"),
-            (right, "Selected offset", "key - query"),
+            (right, "Selected offset", _selection(results)),
         ):
             axes.set(title=title, xlabel="length L", ylabel=label)
-            mark_training(axes, first.cell.longest)
-        chances = [right.chance for right in first.accuracy]
-        left.plot(first.lengths, chances, color="0.35", dashes=(4, 3), linewidth=1)
-        note(left, "chance", (first.lengths[-1], chances[-1]), shift=(-2, -9))
+            _mark_training(axes, first)
+        for axes in (left, middle, right):
+            whole_numbers(axes, "x")
+        _reference(left, "chance", first.lengths, [right.chance for right in first.accuracy])
         left.set_ylim(-0.08, 1.04)
         middle.set_ylim(0, 1.04)
-        right.yaxis.set_major_locator(MaxNLocator(integer=True))
         targets = first.target_offsets
         # One line for all curves, or none where their targets differ.
         every = {
             tuple(cells[0].target_offsets if cells[0].target_offsets is not None else ()) for cells in results.values()
         }
         if targets is not None and len(every) == 1:
-            right.plot(first.lengths, targets, color="0.35", dashes=(4, 3), linewidth=1)
-            note(right, "target", (first.lengths[-1], targets[-1]), shift=(-2, -9))
+            _reference(right, "target", first.lengths, targets)
+        whole_numbers(right, "y", 1 - max(cells[0].lengths.max() for cells in results.values()), 0)
+        if not _selects(results).any():
+            right.text(0.5, 0.5, "no selection", transform=right.transAxes, ha="center", va="center", color="0.35")
         legend(figure, [left], map(len, results.values()))
         return figure
+
+
+def _reference(axes: Axes, name: str, lengths: np.ndarray, values: Sequence[float] | np.ndarray) -> None:
+    """A dashed line at what curves are held against, across the panel where it is the same at every length."""
+    right = axes.get_xlim()[1]
+    if len({*values}) == 1:
+        axes.axhline(values[0], color="0.35", dashes=(4, 3), linewidth=1)
+    else:
+        right = lengths[-1]
+        axes.plot(lengths, values, color="0.35", dashes=(4, 3), linewidth=1)
+    note(axes, name, (right, values[-1]), shift=(-2, -9))
+
+
+def _mark_training(axes: Axes, result: CellResult) -> None:
+    """The end of training, and its beginning where a test is shorter."""
+    cell = result.cell
+    shorter = any(cell.range_of(length) == "shorter" for length in cell.lengths)
+    mark_training(axes, cell.longest, shortest=cell.shortest if shorter else None)
+
+
+def _share_of(results: Mapping[str, Sequence[CellResult]]) -> str:
+    """What the accuracies of these count."""
+    return textwrap.fill(SHARE_OF[counted_by(cells[0].cell.task.rows for cells in results.values())], 34)
+
+
+def _selects(results: Mapping[str, Sequence[CellResult]]) -> np.ndarray:
+    """Whether an offset is selected, of every seed at every length."""
+    return np.concatenate([np.isfinite(cell.selected_offset) for cells in results.values() for cell in cells])
+
+
+def _selection(results: Mapping[str, Sequence[CellResult]]) -> str:
+    """What the axis of selected offsets shows."""
+    return "key - query" if _selects(results).all() else "key - query, of seeds that select one"
 
 
 def profiles(results: Mapping[str, Sequence[CellResult]]) -> Figure:
@@ -85,6 +131,8 @@ def _profile_row(row: np.ndarray, name: str, cells: Sequence[CellResult]) -> Non
         relative.axvline(target, color="0.35", dashes=(4, 3), linewidth=1)
         note(relative, "target", (target, 1.0), shift=(-4, -4))
     mark_training(absolute, cell.longest - 1, "last trained position")
+    for axes in row:
+        whole_numbers(axes, "x")
 
 
 def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
@@ -107,7 +155,9 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         label = f"1/({alpha:.2f} + {c:.4f} (L - 1)), R² = {r2:.3f}"
         right.plot(grid, 1 / (alpha + c * (grid - 1)), color=COLOURS[1], linestyle="--", label=label)
         right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
-        mark_training(right, first.cell.longest)
+        _mark_training(right, first)
+        for axes in (left, right):
+            whole_numbers(axes, "x")
         legend(figure, [right], [len(cells)])
         return figure
 
@@ -129,8 +179,10 @@ def interpolation(
         for index, (name, cells) in enumerate(results.items(), start=len(scores)):
             values = np.array([[correct.value for correct in cell.accuracy] for cell in cells])
             curve(right, index, f"{name}: accuracy", cells[0].lengths, values, (0.0, 1.0))
-        right.set(title="Accuracy", xlabel="length L", ylabel="share of sequences", ylim=(0, 1.04))
-        mark_training(right, first.cell.longest)
+        right.set(title="Accuracy", xlabel="length L", ylabel=_share_of(results), ylim=(0, 1.04))
+        _mark_training(right, first)
+        for axes in (left, right):
+            whole_numbers(axes, "x")
         legend(figure, [left, right], map(len, results.values()))
         return figure
 
@@ -153,6 +205,7 @@ def encoding_response(title: str, profile: EncodingProfile) -> Figure:
             axes.plot(profile.offsets, values, color=COLOURS[0])
             axes.axhline(0, color="0.35", linewidth=0.8)
             axes.set(title=parts[name], xlabel="offset (key - query)")
+            whole_numbers(axes, "x")
         return figure
 
 
@@ -177,6 +230,7 @@ def verdict_strip(counts: Mapping[str, Mapping[Any, int]]) -> Figure:
         axes.set_yticks(range(len(counts)), list(counts))
         axes.invert_yaxis()
         axes.set_xlabel("published numbers and claims")
+        whole_numbers(axes, "x", 0)
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
         handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name)
@@ -202,6 +256,7 @@ def kernels(compared: KernelComparison) -> Figure:
         right.set(xscale="log", yscale="log", title=f"Weight of a {shown}", xlabel="context length L")
         right.set_ylabel("attention on the target")
         for axes in (left, right):
+            whole_numbers(axes, "x")
             if compared.trained < compared.length:
                 mark_training(axes, compared.trained, "" if axes is right else "training length")
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)

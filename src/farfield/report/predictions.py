@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from farfield.realizability.prediction import Prediction
-from farfield.report.drawing import COLOURS, STYLE, mark_training, new_figure, panels
+from farfield.report.drawing import COLOURS, STYLE, mark_training, new_figure, panels, whole_numbers
 
 BAR = 40
 SHOWN_OFFSETS = 24
@@ -96,6 +96,8 @@ def prediction_figure(found: Prediction) -> Figure:
             right.plot(lengths, mass, color=COLOURS[2], linestyle="--", label="mass on the target")
         mark_training(right, found.trained)
         right.set(title="Beyond the trained grid", xlabel="length L", ylim=(-0.04, 1.04))
+        for axes in (left, right):
+            whole_numbers(axes, "x")
         figure.legend(loc="outside lower center", ncols=3)
         figure.suptitle(f"{found.encoding_name} on {found.task_name}: {found.verdict}", fontsize=10)
         return figure

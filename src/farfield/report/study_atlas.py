@@ -75,7 +75,7 @@ def atlas_of(content: Content, squares: dict[tuple[int, int], Square]) -> dict[s
     lengths = sorted({n for square in squares.values() for found in square.values.values() for n in found})
     measured = {probe for square in squares.values() for probe in square.values}
     return {
-        "measures": [[name, title_of(name)] for name in content.panels if name in measured],
+        "measures": [[name, title_of(name, content.counted)] for name in content.panels if name in measured],
         "lengths": lengths,
         "values": {f"{row},{column}": square.values for (row, column), square in squares.items()},
         "levels": LEVELS,
@@ -87,7 +87,7 @@ def heading(content: Content) -> str:
     """What the atlas of a figure shows, in a line."""
     lengths = {setting.longest for setting in content.settings if setting.summary}
     at = f"length {lengths.pop()}" if len(lengths) == 1 else "each setting's longest test"
-    return f"{title_of('accuracy')} at {at}, {over_what(content)}"
+    return f"{title_of('accuracy', content.counted)} at {at}, {over_what(content)}"
 
 
 def over_what(content: Content) -> str:

@@ -17,8 +17,10 @@ from farfield.probes.failure import WAYS
 from farfield.report.study_axes import Layout, Place, lay_out, settings_of
 from farfield.report.study_problems import Failure, Problem, problems
 from farfield.report.study_sentences import Became, Kind, what_became, what_ran
+from farfield.report.study_titles import Counted, counted_by
 from farfield.statistics import Estimate, bootstrap, over_seeds
 from farfield.studies import record
+from farfield.studies.cells import PARTS
 from farfield.studies.columns import describe, written
 from farfield.studies.identity import DATA_VERSION, identity_of, model_of, seeds_in_words, setting_of
 from farfield.studies.outcomes import FIT, PROBES, Outcome, from_store
@@ -40,7 +42,7 @@ class Setting:
     Attributes:
         place: where it stands, and its name.
         outcome: what became of its task at the longest test; the page states the rule.
-        reach: longest test length to which it keeps its task at every tested length; None if at none.
+        reach: longest test length to which it keeps its task at every tested length from training on; None if at none.
         cells: asked for.
         wanted: seeds asked for: models to train, of which each cell tests one.
         summary: over the seeds that finished; None if none did.
@@ -71,6 +73,13 @@ class Setting:
     def losing(self) -> int:
         """Seeds that lose the task at the longest test in the way that the setting does."""
         return len(self.summary.lost.get(self.outcome.replace(" ", "_"), ())) if self.summary else 0
+
+    @property
+    def rows(self) -> str:
+        """Which tokens of a sequence its task asks for: the last, or all; all where this version has not that task."""
+        assert self.summary is not None
+        name = self.summary.config["task"]["name"]
+        return PARTS["task"][name].rows if name in PARTS["task"] else "all"
 
     @property
     def longest(self) -> int:
@@ -114,6 +123,11 @@ class Content:
     def wanted(self) -> int:
         """Cells asked for."""
         return sum(setting.cells for setting in self.settings)
+
+    @property
+    def counted(self) -> Counted:
+        """What accuracies of its settings count."""
+        return counted_by(setting.rows for setting in self.settings if setting.summary)
 
     def what_ran(self) -> str:
         """What was run, in a sentence."""
@@ -353,7 +367,7 @@ def outcome_of(summary: Summary) -> Kind:
         return "diverged"
     if summary.fit is not None and 2 * len(summary.fit.fitted) < summary.n:
         return "not learned"
-    if longest <= summary.config["longest"]:
+    if summary.at(longest).range != "longer":
         return "not tested"
     if keeps(summary, longest):
         return "keeps"
@@ -367,9 +381,11 @@ def outcome_of(summary: Summary) -> Kind:
 
 
 def reach_of(summary: Summary) -> int | None:
-    """Longest test length to which the task is kept at every tested length."""
+    """Longest test length to which the task is kept at every tested length, those shorter than training aside."""
     reach = None
     for length in summary.config["lengths"]:
+        if summary.at(length).range == "shorter":
+            continue
         if not keeps(summary, length):
             break
         reach = length

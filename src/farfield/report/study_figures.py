@@ -18,16 +18,16 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from farfield.errors import FarfieldError
 from farfield.printing import command, short
-from farfield.report.curves_svg import Frame, Point
-from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of
+from farfield.report.curves_svg import NO_SELECTION, Frame, Point
+from farfield.report.drawing import STYLE, new_figure, note, panels, save, style_of, whole_numbers
 from farfield.report.study_atlas import heading, squares_of
 from farfield.report.study_content import ESTIMATED, Content, Setting
-from farfield.report.study_page import curves_of, frame_of, note_of, series_of
-from farfield.report.study_titles import kind_of, meaning_of, title_of
+from farfield.report.study_page import frame_of, note_of, panels_of, series_of
+from farfield.report.study_titles import counted_by, kind_of, meaning_of, title_of
 from farfield.report.study_ways import failure_figure
 from farfield.statistics import Estimate, wilson
 from farfield.studies.atomic import write_atomically
-from farfield.studies.summary import AtLength
+from farfield.studies.summary import PROBES, AtLength
 
 FORMATS = (".svg", ".png")
 # Letters of a name that stands in one line of a figure.
@@ -117,27 +117,30 @@ def atlas_figure(content: Content) -> Figure:
 
 def curves_figure(content: Content, column: int) -> Figure | None:
     """The curves of one column of the atlas; None if no cell of it is finished."""
-    found = {probe: curves_of(content, column, probe) for probe in content.panels}
-    found = {probe: curves for probe, curves in found.items() if curves}
+    found, there = panels_of(content, column)
+    counted = counted_by(setting.rows for setting in there)
     if not found:
         return None
     numbers, axis = series_of(content), content.layout.columns
     with mpl.rc_context(STYLE):
         figure, grid = panels(len(found))
         for axes, (probe, curves) in zip(np.ravel(grid), found.items(), strict=True):
+            if not curves:
+                axes.text(0.5, 0.5, NO_SELECTION, transform=axes.transAxes, ha="center", va="center", color="0.35")
             for setting, points in curves:
                 _draw(axes, points, numbers[setting.place.series], _plain([setting.place.series])[0])
-            _frame(axes, frame_of([setting for setting, _ in curves], probe, ""))
-            meaning = textwrap.fill(meaning_of(probe).partition(",")[0], 28)
-            axes.set(title=title_of(probe), xlabel="length L", ylabel=meaning)
-        settings = [setting for setting, _ in next(iter(found.values()))]
+            _frame(axes, frame_of([setting for setting, _ in curves] or there, probe, ""))
+            if not curves:
+                axes.set_yticks([])
+            meaning = textwrap.fill(re.split("[,;]", meaning_of(probe, counted))[0], 28)
+            axes.set(title=title_of(probe, counted), xlabel="length L", ylabel=meaning)
         handles = {
             label: handle
             for axes in np.ravel(grid)
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5),
-                      title=note_of(settings), title_fontsize=7.5)  # fmt: skip
+                      title=note_of(there), title_fontsize=7.5)  # fmt: skip
         if axis.names:
             figure.suptitle(_plain([axis.said(column)])[0], fontsize=10)
         return figure
@@ -153,6 +156,7 @@ def _draw(axes: Axes, points: Sequence[Point], series: int, label: str) -> None:
 
 
 def _frame(axes: Axes, frame: Frame) -> None:
+    axes.update_datalim([(length, 0) for length in frame.lengths], updatey=False)
     if frame.logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_locator(NullLocator())
@@ -162,11 +166,16 @@ def _frame(axes: Axes, frame: Frame) -> None:
         )
         axes.xaxis.set_major_locator(FixedLocator(shown))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if frame.bounds:
-        axes.set_ylim(-0.06, 1.04)
     if frame.trained:
-        axes.axvspan(max(frame.trained[0], frame.lengths[0]), frame.trained[1], color="0.5", alpha=0.14, linewidth=0,
-                     label="trained lengths")  # fmt: skip
+        shortest, longest = frame.trained
+        first = frame.lengths[0] if shortest <= frame.lengths[0] <= longest else shortest
+        axes.axvspan(first, longest, color="0.5", alpha=0.14, label="trained lengths")
+    if not frame.logarithmic:
+        whole_numbers(axes, "x")
+    if frame.whole:
+        whole_numbers(axes, "y", *(frame.bounds or ()))
+    elif frame.bounds:
+        axes.set_ylim(-0.06, 1.04)
     if frame.chance:
         axes.plot(*zip(*frame.chance, strict=True), color="0.35", dashes=(4, 3), linewidth=1)
         note(axes, "chance", frame.chance[-1], shift=(-2, -9))
@@ -200,6 +209,7 @@ def _atlas_rows(content: Content) -> Iterator[dict[str, Any]]:
             "outcome": setting.outcome,
             "length": setting.longest if found else None,
             "accuracy": row.mean.mean if row and row.mean else None,
+            "share_of": counted_by([setting.rows]) if found else None,
             "kept_up_to": setting.reach,
             "seeds_that_keep": setting.keeping,
             "finished": setting.n,
@@ -221,8 +231,9 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
         for row in found.rows:
             yield _about(content, setting) | {
                 "measurement": row.probe,
+                "share_of": _share_of(setting, row.probe),
                 "length": row.length,
-                "trained": row.in_range,
+                "range": row.range,
                 **_ends("mean", row.mean),
                 **_ends("mean_given_fit", row.given_fit),
                 "median": row.median,
@@ -236,6 +247,11 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
                 "chance": row.chance,
                 "interval": kind_of(row.mean) if row.mean else None,
             }
+
+
+def _share_of(setting: Setting, probe: str) -> str | None:
+    """What an accuracy counts; None for another measurement."""
+    return counted_by([setting.rows]) if probe == "accuracy" else "sequences" if probe in PROBES else None
 
 
 def _share_that_keeps(row: AtLength, seeds: int) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,15 +13,15 @@ from markupsafe import Markup
 
 from farfield.errors import FarfieldError
 from farfield.printing import command, short
-from farfield.report.curves_svg import Curve, Frame, Point, picture, sample
+from farfield.report.curves_svg import NO_SELECTION, Curve, Frame, Point, picture, sample
 from farfield.report.drawing import to_svg
 from farfield.report.study_again import python_of
 from farfield.report.study_atlas import atlas_of, level_of, palette, squares_of
 from farfield.report.study_content import Content, Setting
-from farfield.report.study_titles import interval_of, kind_of, meaning_of, of, share_of, three, title_of
+from farfield.report.study_titles import counted_by, interval_of, kind_of, meaning_of, of, share_of, three, title_of
 from farfield.report.study_ways import MOST_CHARTS, failure_figure, left_out_of
 from farfield.studies.atomic import check_writable, write_atomically
-from farfield.studies.summary import FIT, PROBES, SHARES
+from farfield.studies.summary import FIT, PLACES, PROBES, bounds_of
 
 # What tells a page of this module from any other file.
 GENERATOR = "farfield report"
@@ -117,6 +118,8 @@ def render(content: Content, again: str, files: str) -> str:
         most_charts=MOST_CHARTS,
         charts_left_out=left_out_of(content),
         title_of=title_of,
+        counted_by=counted_by,
+        range_at=partial(range_at, shown),
         shown=shown,
         became=content.what_became(),
         longest=sorted({setting.longest for setting in shown}),
@@ -134,6 +137,12 @@ def inline(svg: str) -> Markup:
     """A picture of matplotlib as a part of the page, as wide as there is room."""
     body = re.sub(r'<metadata>.*?</metadata>|\sxmlns(:\w+)?="[^"]*"', "", svg[svg.index("<svg") :], flags=re.DOTALL)
     return Markup(body.replace("<svg", '<svg class="chart"', 1))
+
+
+def range_at(settings: Sequence[Setting], length: int) -> str:
+    """Where a length stands to the lengths of training, in brackets; empty where the settings differ in that."""
+    found = {row.range for one in settings if one.summary for row in one.summary.rows if row.length == length}
+    return f" ({found.pop()})" if len(found) == 1 else ""
 
 
 def legend_of(content: Content) -> list[tuple[int, int, str, Markup]]:
@@ -160,6 +169,13 @@ def curves_of(content: Content, column: int, probe: str) -> list[tuple[Setting, 
     return found
 
 
+def panels_of(content: Content, column: int) -> tuple[dict[str, list[tuple[Setting, list[Point]]]], list[Setting]]:
+    """What a column's panels show, and all settings that any shows; a place that is nowhere selected has no curve."""
+    found = {probe: curves_of(content, column, probe) for probe in content.panels}
+    there = next(([setting for setting, _ in curves] for curves in found.values() if curves), [])
+    return {probe: curves for probe, curves in found.items() if curves or (there and probe in PLACES)}, there
+
+
 def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
     """What curves of these settings share."""
     configs = [setting.summary.config for setting in settings if setting.summary]
@@ -172,7 +188,8 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
     }
     return Frame(
         lengths=lengths,
-        bounds=(0.0, 1.0) if probe in SHARES else None,
+        bounds=bounds_of(probe, lengths[-1]),
+        whole=probe in PLACES,
         trained=trained.pop() if len(trained) == 1 else None,
         chance=chances.pop() if probe == "accuracy" and len(chances) == 1 else (),
         label=label,
@@ -182,20 +199,19 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
 def _facet(content: Content, column: int) -> Facet:
     axis = content.layout.columns
     title = short(axis.said(column))
-    numbers, panels, there = series_of(content), [], []
-    for probe in content.panels:
-        found = curves_of(content, column, probe)
-        if not found:
-            continue
-        there = there or [setting for setting, _ in found]
+    numbers, panels = series_of(content), []
+    shown, there = panels_of(content, column)
+    counted = counted_by(setting.rows for setting in there)
+    for probe, found in shown.items():
         curves = [
             Curve(short(one.place.label), one.place.row, column, numbers[one.place.series], points)
             for one, points in found
         ]
-        name = title_of(probe)
-        label = f"{name} against length{', ' + title if title else ''}: {', '.join(one.name for one in curves)}"
-        frame = frame_of([setting for setting, _ in found], probe, label)
-        panels.append(Panel(name, meaning_of(probe), picture(curves, frame)))
+        name = title_of(probe, counted)
+        said = ", ".join(one.name for one in curves) or NO_SELECTION
+        label = f"{name} against length{', ' + title if title else ''}: {said}"
+        frame = frame_of([setting for setting, _ in found] or there, probe, label)
+        panels.append(Panel(name, meaning_of(probe, counted), picture(curves, frame)))
     return Facet(column, title, panels, note_of(there) if there else "No cell of these is finished.")
 
 

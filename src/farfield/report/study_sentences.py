@@ -137,7 +137,7 @@ def _kept_to(content: Content, settings: list[Setting]) -> str:
     """How far settings that lose their task keep it, where that is beyond training."""
     lost = [one for one in settings if one.summary and one.outcome in LOST]
     reached = sorted(
-        {one.reach for one in lost if one.reach and one.summary and one.reach > one.summary.config["longest"]}
+        {one.reach for one in lost if one.reach and one.summary and one.summary.at(one.reach).range == "longer"}
     )
     if not reached:
         return ""

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from farfield.statistics import Estimate, wilson
 
 NONE = "\N{EN DASH}"
 
+# What an accuracy counts: tokens, or sequences where each asks for one token.
+Counted = Literal["tokens", "sequences", "both"]
+SHARE_OF: dict[Counted, str] = {
+    "tokens": "share of tokens",
+    "sequences": "share of sequences",
+    "both": "share of tokens (of sequences where one token is asked for)",
+}
+
 TITLES = {
-    "accuracy": ("Token accuracy", "share of tokens answered correctly"),
+    "accuracy": ("Token accuracy", ""),
     "sequence_accuracy": ("Sequence accuracy", "share of sequences with every token right"),
     "selected": ("Selection", "queries whose largest weight is on the right key"),
     "peak_height": ("Peak height", "largest mean attention weight"),
     "target_attention": ("Mass on the target", "mean attention weight of the right key"),
-    "selected_offset": ("Selected offset", "key minus query, where mean attention is largest"),
-    "selected_offset_without_first": ("Selected offset but the first key", "key minus query"),
+    "selected_offset": (
+        "Selected offset",
+        "key minus query, where mean attention is largest; of seeds that select one",
+    ),
+    "selected_offset_without_first": ("Selected offset but the first key", "key minus query; of seeds that select one"),
     "pin": ("Pin", "key position where mean attention is largest"),
     "rule_moved": ("Rule moved", "share of sequences lost where mean attention picks another key"),
     "outcompeted": ("Outcompeted", "share lost where another key is larger in that sequence alone"),
@@ -24,14 +38,29 @@ TITLES = {
 }
 
 
-def title_of(probe: str) -> str:
+def title_of(probe: str, counted: Counted = "tokens") -> str:
     """What a measurement is called."""
-    return TITLES.get(probe, (probe, ""))[0]
+    title = TITLES.get(probe, (probe, ""))[0]
+    return "Accuracy" if probe == "accuracy" and counted == "sequences" else title
 
 
-def meaning_of(probe: str) -> str:
+def meaning_of(probe: str, counted: Counted = "tokens") -> str:
     """What a measurement is, in a few words; empty for one without."""
+    if probe == "accuracy":
+        return f"{SHARE_OF[counted]} answered correctly"
     return TITLES.get(probe, (probe, ""))[1]
+
+
+def counted_by(rows: Iterable[str]) -> Counted:
+    """What accuracies of such tasks count; ``rows`` are their :attr:`farfield.tasks.Task.rows`.
+
+    >>> counted_by(["last", "last"])
+    'sequences'
+    """
+    found = {*rows}
+    if found == {"last"}:
+        return "sequences"
+    return "both" if "last" in found else "tokens"
 
 
 def three(value: float | None) -> str:

@@ -3,60 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 import numpy as np
 from rich import box
 from rich.table import Table
 
 from farfield.api import TrainResult
-from farfield.papers.reproduce import Reproduction
-from farfield.papers.verdicts import Verdict
 from farfield.probes.failure import Ways
 from farfield.showing import Shown
 from farfield.statistics import Estimate
-
-COLOURS = {"reproduced": "green", "differs": "bold red", "not-comparable": "dim"}
-SIGNS = {"reproduced": "✓", "differs": "✗", "not-comparable": "-"}
-BY_LENGTH = " L="
-
-
-def reproduction_table(outcome: Reproduction) -> Table:
-    """Published beside measured numbers; numbers of one row of the print share a line."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{outcome.paper.title} ({outcome.paper.source})")
-    for name in ("item", "number", "published", "measured", "seeds", "verdict"):
-        table.add_column(name, overflow="fold")
-    previous = ""
-    for (item, name), group in groupby(outcome.verdicts, lambda verdict: (verdict.item, row_of(verdict))):
-        verdicts = list(group)
-        lengths = [verdict.cell.partition(BY_LENGTH)[2] for verdict in verdicts]
-        span = f" at L = {', '.join(lengths)}" if len(verdicts) > 1 else ""
-        table.add_row(
-            item if item != previous else "",
-            (name if span else verdicts[0].cell) + span,
-            " ".join(number(verdict.published) for verdict in verdicts),
-            " ".join(number(verdict.measured) for verdict in verdicts),
-            str(verdicts[0].n),
-            _outcome(verdicts),
-        )
-        previous = item
-    return table
-
-
-def row_of(verdict: Verdict) -> str:
-    """What the numbers of one printed row share: the cell's name without its length."""
-    return verdict.cell.partition(BY_LENGTH)[0]
-
-
-def _outcome(verdicts: Sequence[Verdict]) -> str:
-    parts = []
-    for outcome, colour in COLOURS.items():
-        count = sum(verdict.verdict == outcome for verdict in verdicts)
-        if count:
-            of = f" {count}/{len(verdicts)}" if len(verdicts) > 1 else ""
-            parts.append(f"[{colour}]{SIGNS[outcome]} {outcome}{of}[/]")
-    return ", ".join(parts)
 
 
 def number(value: float | None) -> str:
@@ -73,36 +30,32 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
     cell = result.cells[0].cell
     n = len(result.cells)
     chance = sorted(set(result.chance.values()))
-    rows = "tokens" if cell.task.rows == "all" else "accuracy"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     guess = f"{chance[0]:.2f}" if len(chance) == 1 else f"{chance[0]:.2f}-{chance[-1]:.2f}"
-    columns = ["length", "", f"{rows} (chance {guess})"]
-    columns += ["whole sequences"] if cell.task.rows == "all" else []
+    counted = "tokens" if cell.task.rows == "all" else "sequences"
+    columns = ["length", "", f"{counted} right (chance {guess})"]
+    columns += ["whole sequences right"] if cell.task.rows == "all" else []
     columns += ["target selected", "mass on target"] if result.selected is not None else []
     for name in (*columns, "peak height"):
         table.add_column(name)
     table.add_column("selected offset (seeds)")
     for length in result.lengths:
-        offsets = result.selected_offset[length]
-        counted = sorted({offset: offsets.count(offset) for offset in offsets}.items(), key=lambda pair: -pair[1])
-        shown = ", ".join(f"{'none' if offset is None else offset} ({count})" for offset, count in counted[:4])
         values = [result.accuracy[length]]
         values += [result.sequence_accuracy[length]] if cell.task.rows == "all" else []
         if result.selected is not None and result.target_attention is not None:
             values += [result.selected[length], result.target_attention[length]]
         table.add_row(
             str(length),
-            "trained" if length <= cell.longest else "longer",
+            result.ranges[length],
             *(estimate(value) for value in [*values, result.peak[length]]),
-            shown + (f", {len(counted) - 4} more" if len(counted) > 4 else ""),
+            _offsets(result.selected_offset[length]),
         )
     yield table
     yield from _ways_table(result)
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
-    means = result.range_means
-    parts = {f"up to {cell.longest}": means.trained, "beyond": means.longer}
-    shown = ", ".join(f"{value:.3f} {name}" for name, value in parts.items() if math.isfinite(value))
-    yield f"Mean over these test lengths, each counting once: {shown}."
+    means = result.range_means._asdict()
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items() if math.isfinite(value))
+    yield f"Mean share of {counted} right, each test length counting once: {shown}."
     yield f"Trained on lengths {cell.shortest} to {cell.longest}."
     yield from _notes(result)
     carrier = result.carrier
@@ -140,6 +93,13 @@ def _ways_table(result: TrainResult) -> Iterable[Table | str]:
         table.add_row(str(length), *shares, *expected)
     yield table
     yield "Right, rule moved, outcompeted and diluted add up to one; docs/failure.md says what they are."
+
+
+def _offsets(offsets: Sequence[int | None]) -> str:
+    """Selected offsets of the seeds, those of most seeds first."""
+    counts = Counter("none" if offset is None else str(offset) for offset in offsets).most_common()
+    shown = ", ".join(f"{offset} ({count})" for offset, count in counts[:4])
+    return shown + (f", {len(counts) - 4} more" if len(counts) > 4 else "")
 
 
 def _dynamics_table(result: TrainResult) -> Table:

@@ -76,8 +76,13 @@ def _stack(axes: Axes, panel: WaysPanel) -> None:
         above = below + np.resize(panel.shares[name], len(lengths))
         axes.fill_between(lengths, below, above, label=label, facecolor=colour, edgecolor="white", hatch=hatch, lw=0)
         below = above
-    axes.axvline(panel.trained[1], color="black", linestyle=":", linewidth=1.2)
-    axes.text(panel.trained[1], 1.02, "trained to here", fontsize=6.5, color="0.3", ha="center")
+    shortest, longest = panel.trained
+    ends = ((longest, "trained to here", "center"),)
+    if panel.lengths[0] < shortest:
+        ends = ((shortest, "trained from ", "right"), (longest, "to here", "left"))
+    for length, text, side in ends:
+        axes.axvline(length, color="black", linestyle=":", linewidth=1.2)
+        axes.text(length, 1.02, text, fontsize=6.5, color="0.3", ha=side)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(_few(panel.lengths)))
     axes.xaxis.set_minor_locator(NullLocator())

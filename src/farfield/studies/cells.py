@@ -17,6 +17,7 @@ from farfield.encodings import Encoding, encodings
 from farfield.encodings.base import adds_vectors
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
+from farfield.lengths import Range, range_of
 from farfield.models import Model, models
 from farfield.models.base import Path
 from farfield.models.head import Head
@@ -197,6 +198,10 @@ class Cell:
                 f"more than {MOST_WEIGHTS:.1e}: make one of them smaller"
             )
         return chosen
+
+    def range_of(self, length: int) -> Range:
+        """Whether a length is shorter than training, trained, or longer."""
+        return range_of(length, self.shortest, self.longest)
 
     @property
     def shape(self) -> Shape:

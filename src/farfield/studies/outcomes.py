@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from farfield.lengths import Range, range_of
 from farfield.probes.failure import WAYS
 from farfield.studies.identity import every_seed, model_of
 
@@ -46,9 +47,9 @@ class Outcome:
         """Test lengths."""
         return list(self.config["lengths"])
 
-    def in_range(self, length: int) -> bool:
-        """Whether training met this length."""
-        return self.config["shortest"] <= length <= self.config["longest"]
+    def range_of(self, length: int) -> Range:
+        """Whether a length is shorter than training, trained, or longer."""
+        return range_of(length, self.config["shortest"], self.config["longest"])
 
     def progress(self, length: int) -> float | None:
         """How far token accuracy at a length has come from chance (0) to 1; None where chance is 1."""
@@ -69,7 +70,7 @@ class Outcome:
 
     def skill(self) -> float | None:
         """:meth:`progress` averaged over tested lengths that training met; None where there is none."""
-        found = [self.progress(length) for length in self.lengths if self.in_range(length)]
+        found = [self.progress(length) for length in self.lengths if self.range_of(length) == "trained"]
         reached = [progress for progress in found if progress is not None]
         return float(np.mean(reached)) if reached else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 
@@ -23,6 +24,14 @@ class Progress(Protocol):
     def finish(self) -> None:
         """Nothing more will run, be it that all is done or that something failed."""
 
+    def each(self, doing: str, names: Sequence[str]) -> Generator[str]:
+        """The names one after another, each told of as what is being dealt with; to be closed where that fails.
+
+        Args:
+            doing: what is done to them, as in "analysing".
+        """
+        ...
+
 
 class Silent:
     """Progress that nobody hears."""
@@ -41,3 +50,7 @@ class Silent:
 
     def finish(self) -> None:
         pass
+
+    def each(self, doing: str, names: Sequence[str]) -> Generator[str]:
+        del doing
+        yield from names

@@ -115,7 +115,7 @@ class CellResult:
 
         Where the task has no single target, the one whose mean attention has the highest peak there.
         """
-        trained = self.lengths <= self.cell.longest
+        trained = np.array([self.cell.range_of(length) == "trained" for length in self.cell.lengths])
         near = trained if trained.any() else np.arange(len(self.lengths)) == 0
         mass = self.head_target_attention[near].mean(axis=0)
         if not np.isfinite(mass).all():
@@ -217,7 +217,7 @@ class CellResult:
         cell = self.cell
         draws = round(cell.steps * cell.batch / (cell.longest - cell.shortest + 1))
         return [
-            overlap(cell.task, cell.vocabulary, length, draws) if cell.shortest <= length <= cell.longest else 0.0
+            overlap(cell.task, cell.vocabulary, length, draws) if cell.range_of(length) == "trained" else 0.0
             for length in cell.lengths
         ]
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from farfield.errors import FarfieldError, unknown
+from farfield.lengths import Range
 from farfield.probes.failure import WAYS
 from farfield.statistics import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.studies.columns import written
@@ -33,7 +34,12 @@ SHARES = {
     "chance",
 }
 
+# Probes that are places, whose values are whole numbers.
+PLACES = {"selected_offset", "selected_offset_without_first", "pin"}
+
 Interval = Literal["t", "bootstrap"]
+# Of a probe's values at a length.
+Estimator = Callable[[str, int, np.ndarray], Estimate]
 
 
 class FitRate(NamedTuple):
@@ -62,7 +68,7 @@ class AtLength(NamedTuple):
 
     Attributes:
         probe, length: what.
-        in_range: whether training met this length.
+        range: whether this length is shorter than training, trained, or longer.
         chance: token accuracy of the best guess that ignores the sequence; None for all other probes.
         mean: over all seeds that finished and did not diverge, with its interval; None if no value is a number.
         given_fit: over seeds that fit; None if none does or that cannot be told.
@@ -73,7 +79,7 @@ class AtLength(NamedTuple):
 
     probe: str
     length: int
-    in_range: bool
+    range: Range
     chance: float | None
     mean: Estimate | None
     given_fit: Estimate | None
@@ -82,6 +88,11 @@ class AtLength(NamedTuple):
     most: float | None
     left_out: list[str]
     kept: list[str] | None
+
+    @property
+    def in_range(self) -> bool:
+        """Whether training met this length."""
+        return self.range == "trained"
 
 
 @dataclass(frozen=True)
@@ -143,7 +154,9 @@ class Summary:
         from farfield.jsonable import finite
 
         rows = [
-            row._asdict() | {name: (found := getattr(row, name)) and found._asdict() for name in ("mean", "given_fit")}
+            row._asdict()
+            | {"in_range": row.in_range}
+            | {name: (found := getattr(row, name)) and found._asdict() for name in ("mean", "given_fit")}
             for row in self.rows
         ]
         names = ("setting", "label", "config", "wanted", "n", "seeds", "cells", "shared", "missing")
@@ -228,11 +241,20 @@ def _summarize(
     )
 
 
-def _estimator(interval: Interval) -> Callable[[str, np.ndarray], Estimate]:
-    def by_t(probe: str, values: np.ndarray) -> Estimate:
-        return over_seeds(values, bounds=(0, 1) if probe in SHARES else None)
+def bounds_of(probe: str, length: int) -> tuple[float, float] | None:
+    """Least and most that a probe can be at a length; None where it has no ends."""
+    if probe in SHARES:
+        return 0.0, 1.0
+    # Of the key that counts, from the first or the second one to the query's own.
+    places = {"selected_offset": (1 - length, 0), "selected_offset_without_first": (2 - length, 0)}
+    return (places | {"pin": (0, length - 1)}).get(probe)
 
-    return by_t if interval == "t" else lambda probe, values: bootstrap(values)
+
+def _estimator(interval: Interval) -> Estimator:
+    def by_t(probe: str, length: int, values: np.ndarray) -> Estimate:
+        return over_seeds(values, bounds=bounds_of(probe, length))
+
+    return by_t if interval == "t" else lambda probe, length, values: bootstrap(values)
 
 
 def _fit_rate(n: int, fitted: list[str], share: float) -> FitRate:
@@ -249,7 +271,7 @@ def _row(
     length: int,
     seeds: Mapping[str, Outcome],
     fitted: list[str],
-    estimate: Callable[[str, np.ndarray], Estimate],
+    estimate: Estimator,
 ) -> AtLength:
     models = seeds.values()
     values = np.array([model.values.get((probe, length), np.nan) for model in models], float)
@@ -259,10 +281,10 @@ def _row(
     return AtLength(
         probe=probe,
         length=length,
-        in_range=first.in_range(length),
+        range=first.range_of(length),
         chance=first.values["chance", length] if of_tokens else None,
-        mean=estimate(probe, kept) if kept.size else None,
-        given_fit=estimate(probe, given_fit) if given_fit.size else None,
+        mean=estimate(probe, length, kept) if kept.size else None,
+        given_fit=estimate(probe, length, given_fit) if given_fit.size else None,
         median=float(np.median(kept)) if kept.size else None,
         least=float(kept.min()) if kept.size else None,
         most=float(kept.max()) if kept.size else None,

@@ -89,7 +89,7 @@ def _pins(axes: Any, results: Results) -> None:
     for place, decay in zip(places, decays, strict=True):
         accuracy = float(np.mean(at_length(results[table6.label(decay)], table6.AT)))
         axes.annotate(f"accuracy {accuracy:.2f}", (place, 0.4), ha="center", fontsize=7.5, color="0.35")
-    curve(axes, 4, "learned: pin (dots: seeds)", places, rows, None)
+    curve(axes, 4, "learned: pin (dots: seeds)", places, rows, (0, table6.AT - 1))
     target = PUBLISHED["setup"]["train"]["lengths"][1] - 1 - OFFSET
     axes.axhline(target, color="0.35", dashes=(4, 3), linewidth=1)
     note(axes, f"last trained target, {target}", (places[-1], target), shift=(0, 4))

@@ -165,14 +165,14 @@ def draw(results: Results) -> Figure:
             estimates = [over_seeds(at_the_end(results[f"{name} K={offset}"]), bounds=(0, 1)) for name in NAMES]
             _bars(left, index, f"K = {offset}", estimates)
         left.set_xticks(range(len(NAMES)), list(NAMES.values()))
-        left.set(title="Other relative encodings, L = 48", ylabel="accuracy", ylim=(0, 1.12))
+        left.set(title="Other relative encodings, L = 48", ylabel="share of sequences", ylim=(0, 1.12))
         left.grid(visible=False, axis="x")
         left.set_xlim(-0.5, len(NAMES) - 0.1)
         by_length = {heads: results[content(heads)] for heads in (1, 2)}
         for index, (heads, cells) in enumerate(by_length.items(), start=2):
             curve(right, index, f"H = {heads}", cells[0].lengths, np.array(accuracies(cells)), (0, 1))
         mark_training(right, by_length[1][0].cell.longest)
-        right.set(title="Offset chosen by content", xlabel="length L", ylabel="accuracy", ylim=(0, 1.04))
+        right.set(title="Offset chosen by content", xlabel="length L", ylabel="share of sequences", ylim=(0, 1.04))
         for axes, cells in ((left, results["rope K=1"]), (right, by_length[1])):
             chance = cells[0].accuracy[-1].chance
             axes.axhline(chance, color="0.35", dashes=(4, 3), linewidth=1)

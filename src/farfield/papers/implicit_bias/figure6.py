@@ -194,6 +194,7 @@ def draw(results: Results) -> Figure:
         mark_training(right, LONGEST - 1, "last trained position")
         left.set(title="Accuracy by length", xlabel="length L", ylabel="share of tokens", ylim=(0, 1.04))
         right.set(title=f"Accuracy by place, L = {FAR}", xlabel="place of the query", ylim=(0, 1.04))
+        right.set_ylabel("share of sequences")
         chance = results["learned"][0].accuracy[-1].chance
         right.axhline(chance, color="0.35", dashes=(4, 3), linewidth=1)
         note(right, "chance", (LONGEST - 1, chance), shift=(-4, 3))

@@ -85,7 +85,7 @@ def at_length(results: list[CellResult], length: int) -> list[float]:
 def in_distribution(results: list[CellResult]) -> list[float]:
     """Mean accuracy over the test lengths within the trained range, of each seed."""
     return [
-        range_means(np.array(row), result.lengths, result.cell.longest).trained
+        range_means(np.array(row), result.lengths, result.cell.shortest, result.cell.longest).trained
         for row, result in zip(accuracies(results), results, strict=True)
     ]
 

@@ -288,8 +288,8 @@ def draw(results: Results) -> Figure:
             below.axhline(chance, color="0.35", dashes=(4, 3), linewidth=1)
         first = next(iter(results.values()))[0]
         note(axes[1][0], "chance", (LENGTHS[-1], first.accuracy[-1].chance), shift=(0, 3))
-        axes[0][0].set_ylabel("selects the right key")
-        axes[1][0].set_ylabel("answers right")
+        axes[0][0].set_ylabel("right key selected,\nshare of sequences")
+        axes[1][0].set_ylabel("answered right,\nshare of sequences")
         legend(figure, list(axes.flat), map(len, results.values()))
         return figure
 

@@ -157,8 +157,8 @@ def draw(results: Results) -> Figure:
             for panel in column:
                 mark_training(panel, TRAINED)
                 panel.set_ylim(-0.04, 1.04)
-        axes[0, 0].set_ylabel("heads that select the target")
-        axes[1, 0].set_ylabel("accuracy")
+        axes[0, 0].set_ylabel("target selected,\nshare of sequences")
+        axes[1, 0].set_ylabel("answered right,\nshare of sequences")
         legend(figure, list(axes.ravel()), [len(heads) for heads in results.values()])
         return figure
 

@@ -25,7 +25,7 @@ def grid_figure(scores: list[Score]) -> Figure:
     maps = (
         ("predicted: alpha, without training", table(lambda score: score.alpha)),
         ("trained: lengths selected", table(lambda score: score.selected.mean())),
-        ("trained: accuracy", table(lambda score: score.accuracy.mean())),
+        ("trained: accuracy (share of sequences)", table(lambda score: score.accuracy.mean())),
     )
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         height = 0.9 + 0.27 * len(encodings)
@@ -52,7 +52,7 @@ def _heat_map(axes: Axes, values: np.ndarray) -> None:
 def _strips(panels: np.ndarray, scores: list[Score]) -> None:
     """Every head as a point, by the class of its cell; the spread across a class has no meaning."""
     kinds = (("selection", "share of longer lengths selected", "selected"),
-             ("accuracy", "accuracy over longer lengths", "accuracy"))  # fmt: skip
+             ("accuracy", "share of longer sequences", "accuracy"))  # fmt: skip
     for axes, (title, label, field) in zip(panels, kinds, strict=True):
         for place, (side, name) in enumerate(((False, "alpha < 1"), (True, "alpha = 1"))):
             values = np.concatenate(
