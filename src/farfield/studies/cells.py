@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from farfield.arguments import index, plain
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.base import adds_vectors
 from farfield.errors import FarfieldError, unknown
@@ -325,16 +325,19 @@ def checked_snapshots(given: Any, steps: int) -> tuple[int, ...]:
 
 
 def _whole(name: str, value: Any) -> int:
-    """A Python integer from any kind of integer, numpy's among them; nothing is rounded."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise FarfieldError(f"{name} = {value!r} must be a whole number") from None
+    """A Python integer from any kind of integer; nothing is rounded."""
+    number = index(value)
+    if number is None:
+        raise FarfieldError(f"{name} = {value!r} must be a whole number")
+    return number
 
 
 def _real(name: str, value: Any) -> float:
     """A number that float32 can hold, not negative."""
+    value = plain(value)
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = float(value)
         with np.errstate(over="ignore", under="ignore"):
             single = float(np.float32(number))
