@@ -300,8 +300,9 @@ def _entry(
 ) -> KernelEntry:
     with jax.enable_x64(True):
         theta = np.asarray(encoding.frequencies(dim, length, jnp.float64))
-        scale = logit_scale * float(encoding.gain(jnp.float64)) ** 2
-    g = kernel_by_blocks(theta, length - 1, weights)
+    sizes = encoding.gains(dim) ** 2
+    scale = logit_scale * float(np.average(sizes, weights=weights))
+    g = kernel_by_blocks(theta, length - 1, sizes if weights is None else sizes * weights)
     valley = first_valley(g, ROUNDING)
     worst = None if valley is None else valley + int(g[valley:].argmax())
     new = trained + int(g[trained:].argmax()) if trained < length else None

@@ -94,7 +94,7 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         name = self._aliases.get(name, name)
         if name not in self._classes:
-            raise unknown(self.kind, name, self._classes)
+            raise unknown(self.kind, name, self._classes, self._aliases)
         return self._classes[name]
 
     @property
@@ -109,7 +109,9 @@ class Registry(Generic[T]):
         if key not in fields:
             advice = getattr(cls, "instead", {}).get(key)
             kind = f"setting of {self.kind} {self._aliases.get(name, name)!r}"
-            raise FarfieldError(f"unknown {kind} {key!r}: {advice}") if advice else unknown(kind, key, fields.values())
+            if advice:
+                raise FarfieldError(f"unknown {kind} {key!r}: {advice}")
+            raise unknown(kind, key, {*fields.values()}, fields)
         return fields[key]
 
     def get(self, name: str, **settings: Any) -> T:

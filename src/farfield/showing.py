@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from farfield.arguments import whole
+from farfield.arguments import plain, whole
 from farfield.encodings import Encoding, encodings
 from farfield.errors import FarfieldError
 from farfield.jsonable import finite
@@ -84,6 +84,7 @@ def show(
         encoding = _parsed(encoding, settings or {})
     dim, length = whole("dim", dim, 1, WIDEST), whole("length", length, 1, LONGEST_SHOWN)
     trained, seed = whole("trained", trained, 1, LARGEST_WHOLE), whole("seed", seed, 0, 2**32 - 1)
+    head = plain(head)
     if not isinstance(head, Iterable) or len(pair := tuple(head)) != 2:
         raise FarfieldError(f"head = {head!r} must be which head of how many, as in (0, 1)")
     heads = whole("heads", pair[1], 1, MOST_HEADS)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.errors import FarfieldError
 from farfield.statistics import wilson
 
 
@@ -26,7 +27,9 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(correct: int, tested: int, sequences: int, chance: float) -> Accuracy:
-    """Accuracy with its interval, from counts of rows in so many sequences."""
+    """Accuracy with its interval, from counts of rows in so many sequences (FarfieldError if nothing was tested)."""
+    if tested < 1 or sequences < 1:
+        raise FarfieldError(f"{tested} rows of {sequences} sequences were tested, of which no share can be correct")
     value = int(correct) / int(tested)
     return Accuracy(value, *wilson(round(value * sequences), sequences), chance)
 

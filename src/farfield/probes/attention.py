@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from jaxtyping import Float, Int
+
+from farfield.errors import FarfieldError
 
 
 def peak_height(mean_attention: Float[np.ndarray, "length position"]) -> Float[np.ndarray, " length"]:
@@ -21,6 +25,9 @@ def selected_offset(
 
     Args:
         skip_first: leave out position 0, where attention sinks sit (streaming-llm issue 54).
+
+    Raises:
+        FarfieldError: as :func:`pin`.
     """
     return pin(mean_attention, lengths, skip_first=skip_first) - (np.asarray(lengths) - 1)
 
@@ -31,8 +38,13 @@ def pin(
     *,
     skip_first: bool = False,
 ) -> Int[np.ndarray, " length"]:
-    """Absolute position of the largest mean attention (Proposition 2 of arXiv 2607.18759)."""
+    """Absolute position of the largest mean attention (Proposition 2 of arXiv 2607.18759).
+
+    Raises:
+        FarfieldError: for a length without a position to choose from, or with more than there are.
+    """
     start = int(skip_first)
+    _require(mean_attention, lengths, least=start + 1)
     return np.array(
         [start + int(row[start:length].argmax()) for row, length in zip(mean_attention, lengths, strict=True)]
     )
@@ -41,7 +53,12 @@ def pin(
 def relative_profiles(
     mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
 ) -> Float[np.ndarray, "length offset"]:
-    """Mean attention by offset -(shortest - 1) .. 0, the range that every length has."""
+    """Mean attention by offset -(shortest - 1) .. 0, the range that every length has.
+
+    Raises:
+        FarfieldError: for a length without a position, or with more than there are.
+    """
+    _require(mean_attention, lengths)
     span = int(min(lengths))
     return np.stack([row[length - span : length] for row, length in zip(mean_attention, lengths, strict=True)])
 
@@ -66,6 +83,7 @@ def equivariance_error(
 
 def absolute_error(mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]) -> float:
     """The same in absolute coordinates, over the positions that every length has."""
+    _require(mean_attention, lengths)
     return float(profile_distance(mean_attention[:, : int(min(lengths))]).max())
 
 
@@ -74,6 +92,19 @@ def offset_profile(weights: Float[np.ndarray, "sequence row key"], span: int) ->
 
     Args:
         weights: attention of a causal head whose rows are all places.
+
+    Raises:
+        FarfieldError: for a span that no row has.
     """
+    _require(weights[0], [span])
     rows = range(span - 1, weights.shape[1])
     return np.mean([weights[:, row, row - span + 1 : row + 1].mean(axis=0) for row in rows], axis=0)
+
+
+def _require(attention: Float[np.ndarray, "row position"], lengths: Iterable[int], least: int = 1) -> None:
+    positions = attention.shape[-1]
+    for length in lengths:
+        if not least <= length <= positions:
+            raise FarfieldError(
+                f"length {length} is not one of attention over {positions} positions: use {least} to {positions}"
+            )

@@ -17,7 +17,8 @@ class Carrier(NamedTuple):
         cos_rotated: cos(m_Q, R_{-K} m_K), 1 for a carrier rotated exactly to the target; None without rotation.
         cos_unrotated: cos(m_Q, m_K).
         profile: phi_c(offset) = m_Q^T R_offset m_K, by offset; None without rotation.
-        peak: the offset within reach of training where the profile is largest; None without rotation.
+        peak: the offset within reach of training where the profile is largest; None without rotation, or if no offset
+            is within reach.
     """
 
     key: float
@@ -105,7 +106,7 @@ def carrier(
 
 
 def _peak(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], reach: int) -> int | None:
-    near = offsets >= -reach
-    if not np.isfinite(profile[near]).all():
+    near = (offsets >= -reach) & (offsets <= 0)
+    if not near.any() or not np.isfinite(profile[near]).all():
         return None
     return int(offsets[near][profile[near].argmax()])

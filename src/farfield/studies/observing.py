@@ -70,6 +70,8 @@ def _checked(cell: Cell, length: int, sequences: int) -> tuple[int, int]:
     cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
     reach = cell.test_positions.largest(length, cell.longest, cell.task)
     cell.encoding.check(cell.model.head_width, reach)
+    span = cell.test_positions.span(length, cell.longest, cell.task)
+    cell.encoding.check_together(cell.model.head_width, span)
     return length, sequences
 
 
