@@ -29,7 +29,8 @@ TABLES: list[Row] = [
 ALIBI: list[Row] = [
     ("alibi:rule=bloom", {}, "unknown alibi:rule 'bloom': known: geometric, reference, same, zero-based"),
     ("alibi:rule=refrence", {}, "unknown alibi:rule 'refrence': did you mean 'reference'"),
-    ("alibi:slope=nan", {}, "alibi:slope=nan must be a number between -1e\\+12 and 1e\\+12"),
+    ("alibi:slope=nan", {}, "alibi:slope=nan must be a finite number"),
+    ("alibi:slope=1e13", {}, "alibi:slope=1e\\+13 must be a number between -1e\\+12 and 1e\\+12"),
     ("alibi:slope=-inf", {}, "alibi:slope=-inf must be"),
 ]
 
@@ -77,7 +78,8 @@ SCALED_ROPE: list[Row] = [
     ("p-rope:share=1.5", {}, "p-rope:share=1.5 must be above 0 and at most 1"),
     ("p-rope:share=0.1", {"model": Head(4)}, "p-rope:share=0.1 of d = 4 leaves no pair to rotate"),
     ("position-interpolation:factor=0.5", {}, "position-interpolation:factor=0.5 must be a number from 1"),
-    ("ntk:factor=nan", {}, "ntk:factor=nan must be a number from 1"),
+    ("ntk:factor=nan", {}, "ntk:factor=nan must be a finite number"),
+    ("ntk:factor=0", {}, "ntk:factor=0 must be a number from 1"),
     ("ntk", {"model": Head(2)}, "ntk slows the slowest of several pairs, so d must be at least 4: got d = 2"),
     ("dynamic-ntk:original_length=-1", {}, "dynamic-ntk:original_length=-1 must be a positive whole number"),
     ("yarn:beta_fast=0.5", {}, "yarn:beta_slow=1 and beta_fast=0.5 must be positive numbers"),

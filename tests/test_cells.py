@@ -14,12 +14,14 @@ from farfield import training
 from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
+from farfield.encodings.xpos import XPos
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.models.head import Head
 from farfield.models.transformer import Transformer
 from farfield.normalizers.softmax import Softmax
 from farfield.positions.shifted import Fixed
+from farfield.positions.subset import RandomSubset
 from farfield.studies.cells import Cell
 from farfield.studies.programs import chunks
 from farfield.tasks import tasks
@@ -58,8 +60,9 @@ def test_the_identity_of_the_default_rope_cell_never_changes():
 
 def test_every_field_is_part_of_the_identity():
     assert set(CHANGES) == {field.name for field in dataclasses.fields(Cell)}
-    changed = [dataclasses.replace(CELL, **{name: value}).resolved().identity for name, value in CHANGES.items()]
-    assert len({CELL.identity, *changed}) == len(CHANGES) + 1
+    cell = dataclasses.replace(CELL, encoding=encodings.parse("t5")).resolved()  # which has something to decay
+    changed = [dataclasses.replace(cell, **{name: value}).resolved().identity for name, value in CHANGES.items()]
+    assert len({cell.identity, *changed}) == len(CHANGES) + 1
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,33 @@ def test_two_spellings_of_one_cell_have_one_identity(changes):
     other = dataclasses.replace(CELL, **changes).resolved()
     assert other == CELL
     assert other.identity == CELL.identity
+
+
+@pytest.mark.parametrize("spec", ["learned", "t5", "kerple-log", "alibi:learned=true", "cope"])
+def test_weight_decay_is_for_encodings_with_parameters(spec):
+    assert Cell(encodings.parse(spec), FixedOffset(2), weight_decay=0.5).resolved().weight_decay == 0.5
+
+
+@pytest.mark.parametrize("spec", ["rope", "none", "alibi", "sinusoidal", "xpos", "yarn"])
+def test_weight_decay_is_refused_where_there_is_nothing_to_decay(spec):
+    with pytest.raises(FarfieldError, match="does nothing"):
+        Cell(encodings.parse(spec), FixedOffset(2), weight_decay=0.5).resolved()
+
+
+def test_a_transformer_whose_xpos_factors_overflow_is_refused_with_the_longest_that_works():
+    def cell(longest: int, **changes) -> Cell:
+        settings = {"encoding": XPos(16), "task": FixedOffset(2), "model": Transformer(), "path": "auto"} | changes
+        return Cell(**settings, lengths=(12, longest)).resolved()
+
+    with pytest.raises(FarfieldError, match=r"xpos:scale_base=16 .* 600 positions .* at most 536, scale_base=18 or"):
+        cell(600)
+    assert cell(536).path == "dense"
+    assert cell(600, encoding=XPos(18)).path == "dense"
+    # One query at a time has no such limit, nor have positions that start far out.
+    assert cell(65536, model=Head()).path == "lookup"
+    assert cell(536, positions=Fixed(10**6)).path == "dense"
+    with pytest.raises(FarfieldError, match="at most 536"):
+        cell(536, positions=RandomSubset(2048))
 
 
 def test_a_seed_from_a_numpy_range_names_the_same_cell():
@@ -171,6 +201,12 @@ def test_resolving_again_changes_nothing():
         ({"lengths": (2, 12)}, r"offset:2 reaches outside sequences of length 2: .*lengths of at least 3"),
         ({"model": Head(63)}, r"d must be even: got d = 63"),
         ({"path": "dens"}, r"dense"),
+        ({"learning_rate": True}, r"learning_rate = True must be a number"),
+        ({"steps": True}, r"steps = True must be a whole number"),
+        (
+            {"weight_decay": 0.5},
+            r"weight_decay = 0.5 does nothing: .* rope has none: leave it out, or",
+        ),
     ],
 )
 def test_a_cell_that_cannot_run_is_refused_with_the_setting_and_the_reason(changes, reason):

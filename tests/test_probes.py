@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farfield.errors import FarfieldError
 from farfield.lengths import range_of
-from farfield.probes import attention, carrier, dilution, kernel
+from farfield.probes import attention, carrier, dilution, kernel, kernel_dilution
 from farfield.probes.accuracy import accuracy, range_means
+from farfield.probes.linear_attention import interpolant, retrieval_accuracy
 from farfield.probes.position_table import table_norms
 from farfield.probes.spectrum import top_energy
 from farfield.statistics import over_seeds, t_halfwidth, wilson
@@ -291,3 +293,60 @@ def test_the_top_energy_of_a_product_of_equal_directions_is_one_over_their_numbe
 def test_the_top_energy_weighs_squares_and_is_no_number_for_a_product_of_zeros():
     assert top_energy(np.diag([2.0, 1.0]), np.eye(2)) == pytest.approx(4 / 5)
     assert math.isnan(top_energy(np.zeros((2, 2)), np.eye(2)))
+
+
+# What lies outside of a context or an array
+
+ROWS = np.full((2, 4), 0.25)
+OFFSETS = np.arange(-5, 1)
+
+
+def test_a_target_outside_of_the_context_has_no_weight():
+    profile = np.array([1.0, 2.0, 3.0, 0.0, 0.0, 0.0])
+    assert dilution.target_weight(profile, OFFSETS, -3, length=2) == 0
+    assert dilution.target_weight(profile, OFFSETS, 1, length=2) == 0
+    assert dilution.target_weight(profile, OFFSETS, -3, length=0) == 0
+    assert dilution.target_weight(profile, OFFSETS, -3, length=4) == pytest.approx(math.exp(3) / (math.exp(3) + 3))
+    both = np.append(profile, 9.0), np.append(OFFSETS, 1)  # keys after the query are not in its context
+    assert dilution.target_weight(*both, -3, length=4) == pytest.approx(math.exp(3) / (math.exp(3) + 3))
+    rivals = kernel_dilution.rival_sums(np.ones(6), 1.0)
+    np.testing.assert_allclose(kernel_dilution.target_masses(rivals, 2, [1, 2, 3, 4]), [0, 0, 1 / 3, 1 / 4])
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        (lambda: dilution.margin(np.zeros(6), OFFSETS, -9), "target -9 is not among .* from -5 to 0"),
+        (lambda: dilution.margin(np.zeros(1), np.array([-1]), -1), "target -1 is the only offset"),
+        (lambda: dilution.target_weight(np.zeros(3), np.array([0, -1, -3]), -2, 4), "target -2 is not among"),
+        (lambda: dilution.target_bound(1.0, [0, 4]), "length 0 holds no target"),
+        (lambda: attention.pin(ROWS, [0, 4]), "length 0 is not one of attention over 4 positions: use 1 to 4"),
+        (lambda: attention.pin(ROWS, [4, 5]), "length 5 is not one"),
+        (lambda: attention.selected_offset(ROWS, [4, 9]), "length 9 is not one"),
+        (lambda: attention.relative_profiles(ROWS, [0, 4]), "length 0 is not one"),
+        (lambda: attention.equivariance_error(ROWS, [3, 9]), "length 9 is not one"),
+        (lambda: attention.absolute_error(ROWS, [3, -1]), "length -1 is not one"),
+        (lambda: attention.offset_profile(np.ones((1, 4, 4)), 5), "length 5 is not one"),
+        (lambda: attention.offset_profile(np.ones((1, 4, 4)), 0), "length 0 is not one"),
+        (lambda: accuracy(0, 0, 0.1, clusters=4, wrong_moments=np.zeros(3)), "0 rows of 4 draws were tested"),
+        (lambda: kernel.kernel_shape(np.ones(4)), "a kernel at 4 offsets has no shape"),
+        (lambda: kernel_dilution.target_masses(np.zeros(6), 2, [9]), "needs more than 6 offsets"),
+        (lambda: kernel_dilution.target_masses(np.zeros(6), -1, [3]), "needs more than 6 offsets"),
+        (lambda: kernel_dilution.target_dilution(np.ones(6), np.ones(6), 6, 4), "target 6 is not in a context of 6"),
+        (lambda: interpolant(np.ones(2), np.arange(-3, 1), -4), "target -4 is not among the training offsets"),
+        (lambda: retrieval_accuracy(np.ones(4), -4, 5, 2, np.random.default_rng(0)), "outside of sequences of 4"),
+    ],
+)
+def test_what_is_outside_of_a_context_or_an_array_is_refused_by_name(measure, words):
+    with pytest.raises(FarfieldError, match=words):
+        measure()
+
+
+def test_a_carrier_without_an_offset_in_reach_has_no_peak():
+    found = carrier.carrier(np.ones((3, 4)), np.ones((3, 4)), np.arange(-9, -4), 2, None, np.array([1.0, 0.1]))
+    assert found.peak is None
+
+
+def test_of_a_single_key_nothing_is_left_without_the_first():
+    found = attention.pin(np.array([[1.0, 0.0], [0.2, 0.8]]), np.array([1, 2]), skip_first=True)
+    assert math.isnan(found[0]) and found[1] == 1

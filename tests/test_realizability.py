@@ -9,9 +9,11 @@ from farfield.errors import FarfieldError
 from farfield.positions import regimes
 from farfield.random import Purpose
 from farfield.realizability import Prediction, solve
+from farfield.realizability.atlas import atlas_encodings
 from farfield.realizability.grid import grid, targets
 from farfield.realizability.openness import BUDGET
 from farfield.tasks import tasks
+from support import the_rest_slow
 
 OFFSETS, FIXED = ("offset:1", "offset:2", "offset:3"), ("position:0", "position:3")
 GROWING = ("fraction:2", "fraction:3", "root", "logarithm")
@@ -110,6 +112,21 @@ def test_learned_positions_are_undetermined_out_of_range():
         assert prediction.open is not None
         assert (prediction.open.unseen == 1).all() and (prediction.open.flip == 1).all()
         assert prediction.initial is not None and prediction.initial.mean < 0.2
+
+
+@pytest.mark.parametrize("task", ["offset:1", "position:0", "fraction:2"])
+@pytest.mark.parametrize("encoding", the_rest_slow(atlas_encodings(), ["learned", "key-only", "t5", "rope", "alibi"]))
+def test_a_verdict_does_not_depend_on_whether_openness_is_wanted(encoding, task):
+    full, short = (
+        solve(encoding, task, trained=8, tested=24, draws=2, with_openness=wanted) for wanted in (True, False)
+    )
+    assert (short.verdict, short.start_decides) == (full.verdict, full.start_decides)
+    known = {
+        key: value for key, value in full.to_json().items() if key not in ("interval", "alpha_under_initialization")
+    }
+    assert short.to_json() == known | {"interval": None, "alpha_under_initialization": None}
+    if encoding == "learned":
+        assert short.verdict == "underdetermined"
 
 
 def test_at_a_budget_of_one_nothing_is_open():

@@ -22,6 +22,7 @@ from farfield.encodings.scaled_rope import NTK, DynamicNTK, PositionInterpolatio
 from farfield.encodings.xpos import XPos
 from farfield.encodings.yarn import Yarn
 from farfield.errors import FarfieldError
+from farfield.kernels import kernel
 from support import SPECS, TRAINED, double_precision, example, quick_jit, vectors
 
 ROTARY_SPECS = [spec for spec in SPECS if isinstance(encodings.parse(spec), Rotary)]
@@ -115,6 +116,60 @@ def test_partial_rotary_is_rope_of_the_smaller_width_on_the_first_coordinates(wi
     assert (found[turning // 2 :] == 0).all()
 
 
+FAMILY = [name for name in encodings if issubclass(encodings[name], RotaryFamily)]
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_part_of_a_head_rotates_as_a_head_of_that_width_and_the_rest_passes_through(name):
+    """vllm issue 12718: scaled rotary encodings too."""
+    settings = {"original_length": 16} if "original_length" in vars(encodings.get(name)) else {}
+    part, whole = (farfield.encodings.get(name, dim=16, fraction=fraction, **settings) for fraction in (0.5, 1.0))
+    query, key = vectors(1, 40, 16)
+    positions = jnp.arange(40)
+    found = rotated(part, query, key, positions, positions)
+    small = rotated(whole, query[:, :8], key[:, :8], positions, positions)
+    for turned, expected, before in zip(found, small, (query, key), strict=True):
+        np.testing.assert_allclose(turned[:, :8], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(turned[:, 8:], before[:, 8:])
+    np.testing.assert_array_equal(theta(part, 16, 40), np.append(theta(whole, 8, 40), np.zeros(4)))
+    np.testing.assert_array_equal(part.gains(16), np.append(whole.gains(8), np.ones(4)))
+    with pytest.raises(FarfieldError, match=f"{name}:fraction=0.3 of d = 10 rotates 3 coordinates"):
+        farfield.encodings.get(name, dim=10, fraction=0.3, **settings)
+
+
+def test_longrope_takes_a_factor_for_each_rotating_pair():
+    settings = {"original_length": 64, "fraction": 0.75, "short_factor": [2.0] * 48, "attention_factor": 1}
+    found = theta(farfield.encodings.get("longrope", dim=128, **settings), 128)
+    np.testing.assert_array_equal(found[:48], theta(Rope(), 96) / 2)
+    assert (found[48:] == 0).all()
+    with pytest.raises(FarfieldError, match="short_factor has 64 numbers for the 48 pairs of d = 128 that rotate"):
+        farfield.encodings.get("longrope", dim=128, **settings | {"short_factor": [2.0] * 64})
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.58, 29), (0.29, 14), (0.31, 15), (0.57, 28), (0.01, 0), (0.011, 1)])
+def test_the_share_of_p_rope_is_rounded_to_the_nearest_pair(share, kept):
+    assert (theta(PRope(share), 100) > 0).sum() == kept
+
+
+@pytest.mark.parametrize("count", range(2, 101, 2))
+def test_a_fraction_written_with_two_digits_rotates_what_it_says(count):
+    """.58 * 100 is 57.99999999999999 in floating point."""
+    assert Rope(fraction=count / 100).rotated(100) == count
+    assert Rope(fraction=count / 100).rotated(200) == 2 * count
+    with pytest.raises(FarfieldError, match=f"rotates {count - 1} coordinates"):
+        farfield.encodings.get("rope", dim=100, fraction=(count - 1) / 100)
+
+
+def test_the_attention_factor_of_a_partial_head_reaches_its_rotating_pairs_alone():
+    spec = "yarn:factor=8,original_length=32,fraction=0.5"
+    ones, positions = jnp.ones((64, 16)), jnp.arange(64)
+    query, key = rotated(encodings.parse(spec), ones[-1:], ones, positions[-1:], positions)
+    by_offset = np.asarray(key @ query[0])[::-1] / 16
+    entry = kernel(spec, dim=16, length=64).entries[0]
+    assert entry.logit_scale / 8 == pytest.approx(by_offset[0], abs=1e-6)
+    assert entry.breadth == pytest.approx(by_offset[1] / by_offset[0], abs=1e-6)
+
+
 def test_an_odd_rotary_width_is_refused_with_the_width_and_the_fraction_named():
     """transformers issue 35233."""
     with pytest.raises(FarfieldError, match=r"rope:fraction=0.75 of d = 4 rotates 3 coordinates.* such as 0.5"):
@@ -122,7 +177,7 @@ def test_an_odd_rotary_width_is_refused_with_the_width_and_the_fraction_named():
     assert farfield.encodings.get("rope", dim=8, fraction=0.75) == Rope(fraction=0.75)
 
 
-@pytest.mark.parametrize(("share", "kept"), [(1.0, 4), (0.75, 3), (0.5, 2), (0.25, 1), (0.7, 2)])
+@pytest.mark.parametrize(("share", "kept"), [(1.0, 4), (0.75, 3), (0.5, 2), (0.25, 1), (0.7, 3), (0.6, 2), (0.375, 1)])
 def test_p_rope_keeps_the_highest_frequencies_of_full_rope(share, kept):
     found, full = theta(PRope(share), 8), theta(Rope(), 8)
     np.testing.assert_array_equal(found[:kept], full[:kept])
@@ -258,7 +313,8 @@ def test_llama3_divides_each_pair_by_its_value():
     """litgpt issue 1745: d = 128 and Llama 3.1's settings, which are the defaults."""
     llama = farfield.encodings.get("llama3", dim=128)
     assert encodings.config(llama) == {
-        "name": "llama3", "factor": 8, "low": 1, "high": 4, "original_length": 8192, "base": 5e5, "layout": "half"
+        "name": "llama3", "factor": 8, "low": 1, "high": 4, "original_length": 8192, "base": 5e5, "layout": "half",
+        "fraction": 1,
     }  # fmt: skip
     ratio = theta(Rope(5e5), 128) / theta(llama, 128)
     np.testing.assert_allclose(ratio[list(LLAMA_RATIOS)], list(LLAMA_RATIOS.values()), atol=5e-6)

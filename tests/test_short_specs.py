@@ -120,7 +120,9 @@ def test_what_is_told_of_one_encoding_is_short(said, capsys):
     ):
         printed = said(*arguments)
         assert "1.08;…;64.4 (48 numbers" in " ".join(printed.split()) and "1.1799" not in printed
-    with pytest.raises(FarfieldError, match=r"must be positive numbers: got -1;…;2.84 \(48 numbers: ....\)"):
+    with pytest.raises(
+        FarfieldError, match=r"must be numbers from 1e-06 to 1e\+06: got -1;…;2.84 \(48 numbers: ....\)"
+    ):
         encodings.parse(LONG.replace("short_factor=1.0800000429153442", "short_factor=-1")).resolved(16, 48).check(
             96, 48
         )

@@ -46,7 +46,7 @@ def test_a_grid_is_every_combination_and_seeds_move_fastest(tmp_path):
 
 def test_zip_and_listed_cells_go_side_by_side_and_multiply_with_the_grid():
     study = ff.Study(
-        **PLAIN | {"seeds": [7], "common": {}},
+        **PLAIN | {"seeds": [7], "common": {}, "grid": {"encoding": ["learned"]}},
         zip={"task": ["offset:1", "offset:2"], "batch": [8, 16]},
         cell=[{"steps": 10, "weight_decay": 0.0}, {"steps": 20, "weight_decay": 0.5}],
     )
@@ -62,7 +62,7 @@ def test_zip_and_listed_cells_go_side_by_side_and_multiply_with_the_grid():
 
 def test_every_setting_reaches_the_cell_and_what_is_left_out_has_its_default():
     given = {
-        "encoding": "rope:500",
+        "encoding": "t5:8",
         "task": "offset:1",
         "model": "head:32",
         "normalizer": "ssmax",

@@ -211,13 +211,14 @@ def test_a_sweep_over_everything_that_is_not_a_shape_compiles_once():
     """jax issue 2521."""
     tiny = {"steps": 3, "batch": 8, "sequences": 16, "model": "head:8", "lengths": (12, 16)}
     before = dict(programs.TRACES)
-    run([small_cell(**tiny)])
+    plain = "kerple-log"  # which has parameters to decay
+    run([small_cell(plain, **tiny)])
     assert {name: programs.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
-    sweep = itertools.product(["rope", "rope:base=500"], ["offset:1", "offset:3"], ["softmax:0.5", "softmax:2"])
+    sweep = itertools.product([plain, "kerple-log:rate=0.5"], ["offset:1", "offset:3"], ["softmax:0.5", "softmax:2"])
     cells = [small_cell(encoding, task, normalizer=normalizer, **tiny) for encoding, task, normalizer in sweep]
     knobs = {"seed": 9, "learning_rate": 0.1, "weight_decay": 0.2, "shortest": 5}
-    cells += [small_cell(**tiny | {name: value}) for name, value in knobs.items()]
-    cells.append(small_cell(**tiny | {"lengths": (9, 16)}))
+    cells += [small_cell(plain, **tiny | {name: value}) for name, value in knobs.items()]
+    cells.append(small_cell(plain, **tiny | {"lengths": (9, 16)}))
     run(cells)
     assert {name: programs.TRACES[name] - before[name] for name in before} == {"train": 1, "evaluate": 1}
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farfield.arguments import checked_folder, checked_path, checked_workers
+from farfield.arguments import checked_folder, checked_path, checked_workers, index, plain
 from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
@@ -79,10 +79,10 @@ def train(
     """
     chosen = chosen_seeds(seeds)
     shortest, longest = _pair_of_lengths(lengths)
-    if isinstance(test, str | bytes) or not isinstance(test, Iterable):
+    if isinstance(plain(test), str | bytes) or not isinstance(plain(test), Iterable):
         raise FarfieldError(f"test = {test!r} must be a list of test lengths, for example [16, 48]")
     folder = None if out is None else checked_folder("out", out)
-    checked_workers(workers)
+    workers = checked_workers(workers)
     started = time.perf_counter()
     parts = {
         "encoding": encoding,
@@ -98,6 +98,7 @@ def train(
 
 
 def _pair_of_lengths(lengths: Any) -> tuple[Any, Any]:
+    lengths = plain(lengths)
     if isinstance(lengths, str) or not isinstance(lengths, Iterable) or len(pair := tuple(lengths)) != 2:
         raise FarfieldError(f"lengths = {lengths!r} must be the shortest and longest training length, as in (8, 16)")
     return pair[0], pair[1]
@@ -105,14 +106,16 @@ def _pair_of_lengths(lengths: Any) -> tuple[Any, Any]:
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
     """The seeds meant by a number of them or a list (FarfieldError if neither)."""
-    if isinstance(seeds, Iterable):
-        named = list(seeds)
+    seeds = plain(seeds)
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes):
+        named = [plain(seed) for seed in seeds]
         if not named or len(set(named)) < len(named):
             raise FarfieldError(f"seeds {named} must name at least one seed, and none twice")
         return named
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or not 1 <= seeds <= MOST_SEEDS:
+    number = index(seeds)
+    if number is None or not 1 <= number <= MOST_SEEDS:
         raise FarfieldError(f"seeds = {seeds!r} must be a number of seeds from 1 to {MOST_SEEDS}, or a list of seeds")
-    return list(range(seeds))
+    return list(range(number))
 
 
 def cells_for(

@@ -23,16 +23,17 @@ class ListedError(FarfieldError):
         super().__init__("\n".join(self.lines))
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> FarfieldError:
+def unknown(kind: str, name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> FarfieldError:
     """The error for a name that is not registered, with the nearest spelling.
 
     Args:
         kind: what the name should have been, for example ``"encoding"``.
         name: what was given.
         known: the names that exist.
+        aliases: other spellings that are understood, not listed but suggested.
     """
     known = sorted(known)
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), [*known, *sorted(aliases)], n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return FarfieldError(f"unknown {kind} {name!r}: {hint}known: {', '.join(known)}")
 

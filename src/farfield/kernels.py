@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.arguments import index, plain, real, whole
 from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.rotary import Rotary, RotaryFamily
@@ -23,7 +22,6 @@ from farfield.models.base import WIDEST
 from farfield.probes.kernel import ROUNDING, first_valley, kernel_by_blocks
 from farfield.probes.kernel_dilution import TargetDilution, rival_sums, target_dilution, target_masses
 from farfield.registry import LARGEST_WHOLE, in_words
-from farfield.showing import written_settings
 
 LARGEST_SCALE = 1e6
 # One array of a number a position is kept at a time: 128 MiB.
@@ -165,12 +163,13 @@ def kernel(
     Raises:
         FarfieldError: naming the setting, the reason and the mend.
     """
-    dim = _whole("dim", dim, 2, WIDEST)
-    length = _whole("length", length, 2, LONGEST)
-    trained = _whole("trained", trained, 1, LARGEST_WHOLE)
-    if not isinstance(logit_scale, numbers.Real) or not 0 < logit_scale <= LARGEST_SCALE:
-        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a number above 0 and at most {LARGEST_SCALE:g}")
-    logit_scale = float(logit_scale)
+    dim = whole("dim", dim, 2, WIDEST)
+    length = whole("length", length, 2, LONGEST)
+    trained = whole("trained", trained, 1, LARGEST_WHOLE)
+    if not 0 < (scale := real(logit_scale)) <= LARGEST_SCALE:
+        raise FarfieldError(
+            f"logit_scale = {plain(logit_scale)!r} must be a number above 0 and at most {LARGEST_SCALE:g}"
+        )
     targets = tuple(k for k in TARGETS if k < length) if offsets is None else _checked_offsets(offsets, length)
     shares = None if weights is None else _checked_weights(weights, dim)
     resolved = []
@@ -185,31 +184,16 @@ def kernel(
         dim=dim,
         length=length,
         trained=trained,
-        logit_scale=logit_scale,
+        logit_scale=scale,
         offsets=targets,
         weights=None if shares is None else tuple(shares.tolist()),
-        entries=tuple(_entry(one, dim, length, trained, logit_scale, targets, shares) for one in resolved),
+        entries=tuple(_entry(one, dim, length, trained, scale, targets, shares) for one in resolved),
     )
-
-
-def _index(value: Any) -> int | None:
-    """A Python integer from any kind of integer, numpy's among them; None for all else and for truth values."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return None
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    whole = _index(value)
-    if whole is None or not least <= whole <= most:
-        raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
-    return whole
 
 
 def _checked_offsets(offsets: Any, length: int) -> tuple[int, ...]:
     try:
-        given = [(offset, _index(offset)) for offset in offsets]
+        given = [(offset, index(offset)) for offset in offsets]
     except TypeError:
         raise FarfieldError(f"offsets = {offsets!r} must be a row of whole numbers, for example [1, 64]") from None
     if not given:
@@ -236,7 +220,8 @@ def _requested(
     asked = [one for entry in given for one in (split_encodings(entry) if isinstance(entry, str) else [entry])]
     if not asked:
         raise FarfieldError("no encoding is given: for example rope,yarn:factor=8")
-    if isinstance(base, Sequence) and not isinstance(base, str | bytes):
+    base = plain(base)
+    if isinstance(base, Sequence | np.ndarray | jax.Array) and not isinstance(base, str | bytes):
         bases = list(base)
     else:  # a string is one number: its characters are no bases
         bases = None if base is None else [base]
@@ -248,19 +233,11 @@ def _requested(
             yield parsed
             continue
         config = encodings.config(parsed)
-        own = not isinstance(entry, str) or "base" in written_settings(entry) or _first_is_base(entry)
-        if own:
+        if not isinstance(entry, str) or "base" in encodings.settings_in(entry)[1]:
             raise FarfieldError(
                 f"base is set twice: in {entry if isinstance(entry, str) else config['name']!r} and apart from it"
             )
         yield from (encodings.from_config(config | {"base": one}) for one in bases)
-
-
-def _first_is_base(text: str) -> bool:
-    """Whether a bare first value, as in ``rope:500000``, is the base."""
-    name, _, rest = text.partition(":")
-    first = dataclasses.fields(encodings[name.strip()])[0].name  # pyright: ignore[reportArgumentType]
-    return first == "base" and bool(rest.strip()) and "=" not in rest.split(",")[0]
 
 
 def split_encodings(text: str) -> list[str]:
@@ -325,8 +302,9 @@ def _entry(
 ) -> KernelEntry:
     with jax.enable_x64(True):
         theta = np.asarray(encoding.frequencies(dim, length, jnp.float64))
-        scale = logit_scale * float(encoding.gain(jnp.float64)) ** 2
-    g = kernel_by_blocks(theta, length - 1, weights)
+    sizes = encoding.gains(dim) ** 2
+    scale = logit_scale * float(np.average(sizes, weights=weights))
+    g = kernel_by_blocks(theta, length - 1, sizes if weights is None else sizes * weights)
     valley = first_valley(g, ROUNDING)
     worst = None if valley is None else valley + int(g[valley:].argmax())
     new = trained + int(g[trained:].argmax()) if trained < length else None

@@ -3,6 +3,8 @@
 Encodings and tasks are frozen dataclasses registered under a name. A registered class
 
 * can be written in one line, ``rope:base=500000`` or ``offset:2`` (a bare value fills the first field),
+* may have the names of other projects for itself and its fields, ``linear:rope_theta=500000`` (aliases): they are
+  read, and its own names are written,
 * has a JSON-able configuration, ``{"name": "rope", "base": 10000.0, "layout": "half"}``, and
 * is a JAX pytree: fields declared with :func:`traced` are array leaves, so sweeping them does not
   recompile; all others are part of the program's identity.
@@ -13,10 +15,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import math
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
+from farfield.arguments import plain
 from farfield.errors import FarfieldError, unknown
 from farfield.printing import short
 from farfield.pytrees import register_pytree
@@ -28,9 +32,18 @@ Entry = TypeVar("Entry")
 LARGEST_WHOLE = 2**31 - 1
 
 
-def traced(default: Any = dataclasses.MISSING) -> Any:
-    """A dataclass field whose value is data to the compiled program rather than part of its shape."""
-    return dataclasses.field(default=default, metadata={"traced": True})
+def traced(default: Any = dataclasses.MISSING, *, aliases: Sequence[str] = ()) -> Any:
+    """A dataclass field whose value is data to the compiled program rather than part of its shape.
+
+    Args:
+        aliases: other names under which it may be set.
+    """
+    return dataclasses.field(default=default, metadata={"traced": True, "aliases": aliases})
+
+
+def setting(default: Any = dataclasses.MISSING, *, aliases: Sequence[str]) -> Any:
+    """A dataclass field that is part of the program's shape and may be set under other names."""
+    return dataclasses.field(default=default, metadata={"aliases": aliases})
 
 
 def import_all(package: str, path: Iterable[str]) -> None:
@@ -42,6 +55,8 @@ def import_all(package: str, path: Iterable[str]) -> None:
 class Registry(Generic[T]):
     """Names to classes of one kind.
 
+    A class may say in ``instead``, a mapping, what to write in place of settings of other projects that it lacks.
+
     Args:
         kind: singular noun for error messages, for example ``"encoding"``.
     """
@@ -49,22 +64,27 @@ class Registry(Generic[T]):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._classes: dict[str, type[T]] = {}
+        self._aliases: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[type[Entry]], type[Entry]]:
+    def register(self, name: str, *, aliases: Sequence[str] = ()) -> Callable[[type[Entry]], type[Entry]]:
         """Class decorator: make a frozen dataclass known under ``name``.
 
+        Args:
+            aliases: other names under which it may be asked for.
+
         Raises:
-            FarfieldError: if the name is taken by another class.
+            FarfieldError: if a name is taken by another class.
         """
 
         def add(cls: type[Entry]) -> type[Entry]:
-            if name in self._classes:
-                raise FarfieldError(f"{self.kind} {name!r} is already registered as {self._classes[name].__name__}")
+            for taken in {name, *aliases} & self.spellings:
+                raise FarfieldError(f"{self.kind} {taken!r} is already registered as {self[taken].__name__}")
             fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
             data = [field.name for field in fields if field.metadata.get("traced")]
             meta = [field.name for field in fields if not field.metadata.get("traced")]
             register_pytree(cls, data, meta)
             self._classes[name] = cls  # pyright: ignore[reportArgumentType]
+            self._aliases |= dict.fromkeys(aliases, name)
             return cls
 
         return add
@@ -73,20 +93,38 @@ class Registry(Generic[T]):
         return iter(sorted(self._classes))
 
     def __getitem__(self, name: str) -> type[T]:
+        name = self._aliases.get(name, name)
         if name not in self._classes:
-            raise unknown(self.kind, name, self._classes)
+            raise unknown(self.kind, name, self._classes, self._aliases)
         return self._classes[name]
+
+    @property
+    def spellings(self) -> set[str]:
+        """Every name that is understood, aliases among them."""
+        return {*self._classes, *self._aliases}
+
+    def field_of(self, name: str, key: str) -> str:
+        """The field of the entry ``name`` that ``key`` means, itself or one of its aliases (FarfieldError if none)."""
+        cls = self[name]
+        fields = _fields_by_spelling(cls)
+        if key not in fields:
+            advice = getattr(cls, "instead", {}).get(key)
+            kind = f"setting of {self.kind} {self._aliases.get(name, name)!r}"
+            if advice:
+                raise FarfieldError(f"unknown {kind} {key!r}: {advice}")
+            raise unknown(kind, key, {*fields.values()}, fields)
+        return fields[key]
 
     def get(self, name: str, **settings: Any) -> T:
         """Build the entry ``name``; a setting that it lacks, or of the wrong kind, is an error."""
         cls = self[name]
         types = _types_of(cls)
-        fields = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
         values = {}
         for key, value in settings.items():
-            if key not in fields:
-                raise unknown(f"setting of {self.kind} {name!r}", key, fields)
-            values[key] = _convert(f"{name}:{key}", value, types[key])
+            field = self.field_of(name, key)
+            if field in values:
+                raise FarfieldError(f"{self.kind} {name!r} sets {field} twice: {key} is another name of it")
+            values[field] = _convert(f"{name}:{key}", value, types[field])
         try:
             return cls(**values)
         except TypeError as reason:  # a required field left out
@@ -100,9 +138,19 @@ class Registry(Generic[T]):
         >>> encodings.parse("rope:base=500000")
         Rope(base=500000.0, layout='half', fraction=1.0)
         """
+        name, settings = self.settings_in(text)
+        return self.get(name, **settings)
+
+    def settings_in(self, text: str) -> tuple[str, dict[str, str]]:
+        """The name that one line starts with, and what it sets, by field.
+
+        >>> from farfield.encodings import encodings
+        >>> encodings.settings_in("llama3:8,low_freq_factor=2")
+        ('llama3', {'factor': '8', 'low': '2'})
+        """
         name, _, rest = text.partition(":")
         name = name.strip()
-        settings: dict[str, Any] = {}
+        settings: dict[str, str] = {}
         for index, part in enumerate(filter(None, rest.split(","))):
             key, equals, value = part.partition("=")
             if not equals:
@@ -110,11 +158,11 @@ class Registry(Generic[T]):
                 if index or not fields:
                     raise FarfieldError(f"{self.kind} {text!r}: write {part!r} as setting=value")
                 key, value = fields[0].name, part
-            key = key.strip()
+            key = self.field_of(name, key.strip())
             if key in settings:
                 raise FarfieldError(f"{self.kind} {text!r} sets {key} twice")
             settings[key] = value.strip()
-        return self.get(name, **settings)
+        return name, settings
 
     def written(self, entry: T) -> str:
         """One line that :meth:`parse` reads as ``entry``, without settings that have their defaults.
@@ -176,27 +224,49 @@ def _types_of(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
+@functools.cache
+def _fields_by_spelling(cls: type) -> dict[str, str]:
+    """Names of a class's fields by every name that they may be set under."""
+    fields = dataclasses.fields(cls)
+    return {spelling: field.name for field in fields for spelling in (field.name, *field.metadata.get("aliases", ()))}
+
+
 def _convert(where: str, value: Any, to: Any) -> Any:
     """``value`` as ``to``, accepting text for numbers; refuses what would lose information."""
+    value = plain(value)
     if to is bool:
         return _truth(where, value)
-    if get_origin(to) is tuple:  # numbers in a row, in text separated by semicolons
-        parts = [part for part in value.split(";") if part.strip()] if isinstance(value, str) else value
-        if not isinstance(parts, list | tuple):
-            raise FarfieldError(f"{where}={value!r} is not a row of numbers: write them as 1;2;3")
-        return tuple(_convert(where, part, get_args(to)[0]) for part in parts)
-    if to not in (int, float, str):
-        return value
+    if get_origin(to) is tuple:
+        return tuple(_convert(where, part, get_args(to)[0]) for part in _row(where, value))
+    if to is str:
+        return str(value)
+    return _number(where, value, to) if to in (int, float) else value
+
+
+def _row(where: str, value: Any) -> Iterable[Any]:
+    """Numbers in a row, in text separated by semicolons."""
+    if isinstance(value, str):
+        return [part for part in value.split(";") if part.strip()]
+    if not isinstance(value, list | tuple) and getattr(value, "ndim", None) != 1:
+        raise FarfieldError(f"{where}={value!r} is not a row of numbers: write them as 1;2;3")
+    return value
+
+
+def _number(where: str, value: Any, to: type[int] | type[float]) -> int | float:
+    """A finite number."""
+    kind = "a whole number" if to is int else "a number"
     try:
         converted = to(value)
-        lossless = to is not int or isinstance(value, str) or converted == value
     except (TypeError, ValueError, OverflowError):
-        lossless = False
-    if not lossless:
-        raise FarfieldError(f"{where}={value!r} is not {'a whole number' if to is int else 'a number'}")
-    if isinstance(converted, int) and abs(converted) > LARGEST_WHOLE:  # pyright: ignore[reportPossiblyUnboundVariable]
+        converted = None
+    lossless = to is float or isinstance(value, str) or converted == value
+    if converted is None or isinstance(value, bool) or not lossless:
+        raise FarfieldError(f"{where}={value!r} is not {kind}")
+    if not math.isfinite(converted):
+        raise FarfieldError(f"{where}={converted:g} must be a finite number")
+    if to is int and abs(converted) > LARGEST_WHOLE:
         raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
-    return converted  # pyright: ignore[reportPossiblyUnboundVariable]
+    return converted + to(0)  # -0.0 + 0.0 is 0.0
 
 
 def _truth(where: str, value: Any) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
+from farfield.arguments import plain, whole
 from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
-from farfield.errors import FarfieldError, unknown
+from farfield.errors import FarfieldError
 from farfield.jsonable import finite
 from farfield.models.base import MOST_HEADS, WIDEST
 from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
@@ -56,12 +58,6 @@ class Shown:
         )
 
 
-def written_settings(text: str) -> set[str]:
-    """Names of the settings that one line spells out."""
-    parts = filter(None, text.partition(":")[2].split(","))
-    return {part.partition("=")[0].strip() for part in parts}
-
-
 @settled
 def show(
     encoding: str | Encoding,
@@ -87,23 +83,25 @@ def show(
         FarfieldError: naming the setting, the reason and the mend.
     """
     if isinstance(encoding, str):
-        given = encodings.parse(encoding)
-        config = encodings.config(given)
-        name = config.pop("name")
-        for key in settings or {}:
-            if key not in config:
-                raise unknown(f"setting of encoding {name!r}", key, config)
-            if key in written_settings(encoding):
-                raise FarfieldError(f"{key} is set twice: in {encoding!r} and apart from it")
-        encoding = encodings.get(name, **config | (settings or {}))
-    index, heads = head
-    limits = {"dim": (dim, 1, WIDEST), "length": (length, 1, LONGEST_SHOWN), "trained": (trained, 1, LARGEST_WHOLE)}
-    limits |= {"heads": (heads, 1, MOST_HEADS), "head": (index, 0, heads - 1), "seed": (seed, 0, 2**32 - 1)}
-    for name, (value, least, most) in limits.items():
-        if not isinstance(value, int) or not least <= value <= most:
-            raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
+        encoding = _parsed(encoding, settings or {})
+    dim, length = whole("dim", dim, 1, WIDEST), whole("length", length, 1, LONGEST_SHOWN)
+    trained, seed = whole("trained", trained, 1, LARGEST_WHOLE), whole("seed", seed, 0, 2**32 - 1)
+    head = plain(head)
+    if not isinstance(head, Iterable) or len(pair := tuple(head)) != 2:
+        raise FarfieldError(f"head = {head!r} must be which head of how many, as in (0, 1)")
+    heads = whole("heads", pair[1], 1, MOST_HEADS)
+    index = whole("head", pair[0], 0, heads - 1)
     encoding = encodings.normalized(encoding).resolved(trained, length)
     encoding.check(dim, length)
     profile = encoding_profile(encoding, dim, length, seed=seed, head=index, heads=heads)
     shape = None if profile.rotation is None or length < 5 else kernel_shape(profile.rotation)
     return Shown(encoding, dim, profile, shape)
+
+
+def _parsed(text: str, settings: dict[str, Any]) -> Encoding:
+    """An encoding from one line and settings apart from it."""
+    name, given = encodings.settings_in(text)
+    for key in settings:
+        if encodings.field_of(name, key) in given:
+            raise FarfieldError(f"{key} is set twice: in {text!r} and apart from it")
+    return encodings.get(name, **given | settings)

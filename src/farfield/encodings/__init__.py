@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from farfield.arguments import index
 from farfield.encodings.base import Content, Encoding, encodings
 from farfield.errors import FarfieldError
 from farfield.registry import import_all
@@ -28,9 +29,10 @@ def get(name: str, *, dim: int | None = None, **settings: Any) -> Encoding:
     """
     encoding = encodings.get(name, **settings)
     if dim is not None:
-        if not isinstance(dim, int) or dim < 1:
+        width = index(dim)
+        if width is None or width < 1:
             raise FarfieldError(f"dim = {dim!r} must be a whole number from 1 up")
-        encoding.check(dim, 1)
+        encoding.check(width, 1)
     return encoding
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import jax
 from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
@@ -140,10 +141,32 @@ class Encoding:
         """
         del width, longest
 
+    def check_together(self, width: int, span: int) -> None:
+        """Refuse settings that cannot work for queries that are encoded in one call, as those of a transformer are.
+
+        Args:
+            width: as in :meth:`check`.
+            span: one more than the largest distance between two positions of a sequence.
+
+        Raises:
+            FarfieldError: naming the setting, the reason and the mend.
+        """
+        del width, span
+
 
 def adds_vectors(encoding: Encoding) -> bool:
     """Whether an encoding has the hook :meth:`Encoding.embed`."""
     return type(encoding).embed is not Encoding.embed
+
+
+def is_trained(encoding: Encoding, width: int) -> bool:
+    """Whether a resolved encoding has parameters of its own, in a head or a model of ``width``."""
+
+    def start() -> PyTree:
+        key = jax.random.key(0)
+        return encoding.initialize(key, width), encoding.initialize_head(key, width)
+
+    return bool(jax.tree.leaves(jax.eval_shape(start)))
 
 
 encodings: Registry[Encoding] = Registry("encoding")

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
-from farfield.encodings.parts import LARGEST, normal, precise, require_real, require_whole
+from farfield.encodings.parts import LARGEST, normal, offsets, precise, require_real, require_whole
 from farfield.registry import traced
 
 
@@ -54,7 +54,7 @@ class Cope(Encoding):
         table = jnp.asarray(parameters["table"]).astype(dtype)
         visible = content.visible
         if visible is None:
-            visible = key_positions[None, :] <= query_positions[:, None]
+            visible = offsets(query_positions, key_positions) <= 0
         count = counts(query, key, visible)
         by_row = jnp.einsum("...qd,rd->...qr", query, table)
         by_row = jnp.broadcast_to(by_row, (*count.shape[:-1], len(table)))

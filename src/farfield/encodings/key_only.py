@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
-from farfield.encodings.parts import LARGEST, normal, require_positions, require_real
+from farfield.encodings.parts import LARGEST, normal, require_positions, require_real, signed
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -53,7 +53,7 @@ class KeyOnly(Encoding):
     def bias(
         self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
     ) -> Float[Array, "query key"]:
-        table = jnp.asarray(parameters["bias"])
+        table, key_positions = jnp.asarray(parameters["bias"]), signed(key_positions)
         if not isinstance(key_positions, Tracer):
             _check_positions(np.asarray(key_positions), len(table))
         inside = (key_positions >= 0) & (key_positions < len(table))

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, Real
 
 from farfield._types import Key, PyTree
 from farfield.encodings.base import Encoding, encodings
-from farfield.encodings.parts import require_positions
+from farfield.encodings.parts import require_positions, signed
 from farfield.errors import FarfieldError
+from farfield.registry import setting
 
 UNSET = 0
 
@@ -35,7 +36,7 @@ class Learned(Encoding):
 
     relative = False
 
-    rows: int = UNSET
+    rows: int = setting(UNSET, aliases=("max_position_embeddings", "n_positions"))
 
     def resolved(self, trained: int, longest: int) -> Learned:
         return self if self.rows else replace(self, rows=longest + 1)
@@ -47,7 +48,7 @@ class Learned(Encoding):
         return {"table": jax.random.normal(key, (self.rows, width))}
 
     def embed(self, parameters: PyTree, positions: Real[Array, " position"]) -> Float[Array, "position width"]:
-        table = jnp.asarray(parameters["table"])
+        table, positions = jnp.asarray(parameters["table"]), signed(positions)
         if not isinstance(positions, Tracer):
             self._check_positions(np.asarray(positions), len(table))
         inside = (positions >= 0) & (positions <= len(table) - 1)

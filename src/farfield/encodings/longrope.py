@@ -10,15 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield.encodings.base import encodings
-from farfield.encodings.rotary import frequencies, precision
-from farfield.encodings.scaled_rope import TRAINED, ExtendedRope
+from farfield.encodings.rotary import base_setting, fraction_setting, frequencies
+from farfield.encodings.scaled_rope import LARGEST_FACTOR, ExtendedRope, original_length_setting
 from farfield.errors import FarfieldError
 from farfield.registry import in_words, traced
 
 COMPUTED = 0.0
 
 
-@encodings.register("longrope")
+@encodings.register("longrope", aliases=("su",))
 @dataclass(frozen=True)
 class LongRope(ExtendedRope):
     """LongRoPE: theta_i / short_factor[i] up to M = original_length in use, theta_i / long_factor[i] past it.
@@ -33,25 +33,25 @@ class LongRope(ExtendedRope):
     Attributes:
         factor: s, how many times longer than M the context may become.
         original_length: M; 0 for the longest training length.
-        short_factor, long_factor: one divisor a pair, d/2 of them. None given stands for 1 in every pair, and
+        short_factor, long_factor: one divisor a rotating pair, d/2 of them. None given stands for 1 in every pair, and
             for ``factor`` in every pair (position interpolation).
         attention_factor: a; 0 for sqrt(1 + ln(s) / ln(M)).
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
     relative = False
     reads_length = True
 
     factor: float = traced(4.0)
-    original_length: int = TRAINED
+    original_length: int = original_length_setting()
     short_factor: tuple[float, ...] = ()
     long_factor: tuple[float, ...] = ()
     attention_factor: float = COMPUTED
-    base: float = traced(10000.0)
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        dtype = precision(dtype)
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
         theta = frequencies(width, jnp.asarray(self.base, dtype))
         short = jnp.asarray(self.short_factor or (1.0,) * len(theta), dtype)
         if length is None:
@@ -68,13 +68,17 @@ class LongRope(ExtendedRope):
         super().check(width, longest)
         for name in ("short_factor", "long_factor"):
             factors = getattr(self, name)
-            if factors and len(factors) != width // 2:
+            pairs = self.rotated(width) // 2
+            if factors and len(factors) != pairs:
+                rotating = f"d = {width}" if self.fraction == 1 else f"d = {width} that rotate"
                 raise FarfieldError(
-                    f"longrope:{name} has {len(factors)} numbers for the {width // 2} pairs of d = {width}: "
-                    "give one a pair"
+                    f"longrope:{name} has {len(factors)} numbers for the {pairs} pairs of {rotating}: give one a pair"
                 )
-            if not all(0 < factor < math.inf for factor in factors):
-                raise FarfieldError(f"longrope:{name} must be positive numbers: got {in_words(factors)}")
+            if not all(1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR for factor in factors):
+                raise FarfieldError(
+                    f"longrope:{name} must be numbers from {1 / LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}: "
+                    f"got {in_words(factors)}"
+                )
         if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
             raise FarfieldError(
                 f"longrope:attention_factor={self.attention_factor:g} must be from 0.001 to 1000, or 0 to compute it"

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Float, Real
 
 from farfield._types import Key, Positions
@@ -25,9 +26,26 @@ def precise(dtype: Any) -> Any:
     return dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
 
 
+def signed(positions: Positions) -> Positions:
+    """Whole positions in a signed type of 32 bits or more, where differences do not wrap; real ones as they are.
+
+    Raises:
+        FarfieldError: for positions whose values are known and do not fit.
+    """
+    positions = jnp.asarray(positions)
+    kind = positions.dtype
+    if not jnp.issubdtype(kind, jnp.integer) or (jnp.issubdtype(kind, jnp.signedinteger) and kind.itemsize >= 4):
+        return positions
+    cast = positions.astype(int)
+    most = jnp.iinfo(cast.dtype).max
+    if not isinstance(positions, Tracer) and positions.size and int(positions.max()) > most:
+        raise FarfieldError(f"position {int(positions.max())} is too large: at most {most}")
+    return cast
+
+
 def offsets(query_positions: Positions, key_positions: Positions) -> Real[Array, "query key"]:
-    """Key position minus query position, in the positions' own type, in which whole numbers are exact."""
-    return key_positions[None, :] - query_positions[:, None]
+    """Key position minus query position: whole numbers, which are exact, or real ones."""
+    return signed(key_positions)[None, :] - signed(query_positions)[:, None]
 
 
 def distances(query_positions: Positions, key_positions: Positions, dtype: Any) -> Float[Array, "query key"]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +15,17 @@ from jaxtyping import Array, Float, Int
 
 from farfield._types import Positions, PyTree
 from farfield.encodings.base import Encoding, encodings
+from farfield.encodings.parts import signed
 from farfield.errors import FarfieldError
 from farfield.pytrees import pytree
+from farfield.registry import setting, traced
 
 LAYOUTS = ("half", "interleaved")
 LARGEST_BASE = 1e30
+# Distance from position 0 up to which phases are float32 products: training's are all nearer.
+NEAR = 2**14
+# What the product of a share and a width may lack of the whole number that is meant: .58 * 50 is 28.999999999999996.
+ROUNDING = 1e-9
 
 Phase = tuple[Float[Array, "... half"], Float[Array, "... half"]]
 
@@ -47,9 +55,15 @@ class Rotary(Encoding):
         return width
 
     def gain(self, dtype: Any) -> Any:
-        """The factor on rotated queries and keys alike, part of :meth:`phase`: logits are multiplied by its square."""
+        """The factor on rotated queries and keys alike, part of :meth:`phase`: it is squared in logits."""
         del dtype
         return 1.0
+
+    def gains(self, width: int) -> Float[np.ndarray, " half"]:
+        """The factor on each of the width/2 pairs, in float64: 1 for those past the rotated coordinates."""
+        with jax.enable_x64(True):
+            gain = float(self.gain(jnp.float64))
+        return np.where(np.arange(width // 2) < self.rotated(width) // 2, gain, 1.0)
 
     def magnitudes(
         self, query_positions: Positions, key_positions: Positions, width: int, dtype: Any
@@ -76,6 +90,7 @@ class Rotary(Encoding):
         key_positions: Positions,
     ) -> tuple[Float[Array, "... width"], Float[Array, "... width"]]:
         width = query.shape[-1]
+        query_positions, key_positions = signed(query_positions), signed(key_positions)
         # Keys after the last query are masked, mere padding, so the queries alone say which length is in use.
         length = jnp.max(query_positions) + 1 if self.reads_length else None
         query_phase = self.phase(query_positions, width, query.dtype, length)
@@ -89,18 +104,43 @@ class Rotary(Encoding):
 
 
 class RotaryFamily(Rotary):
-    """Rotary encodings given by their frequencies; a subclass has fields and :meth:`frequencies`, seldom more."""
+    """Rotary encodings given by their frequencies; a subclass has fields and :meth:`spectrum`, seldom more.
+
+    All may rotate a part of the head alone: pairs are formed, and frequencies spread, within the rotating coordinates,
+    as in GPT-NeoX (Black et al., arXiv 2204.06745). The rest passes through as it is.
+    """
 
     base: float
+    fraction: float  # of the coordinates that rotate
+
+    # Settings of config.json that no encoding has under any name.
+    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("rope_type", "type"), "the type is the encoding's name, as in yarn:factor=4"
+    )
+
+    @abc.abstractmethod
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
+        """Frequencies of a head that rotates as a whole: :meth:`frequencies` of ``width`` rotating coordinates.
+
+        Args:
+            dtype: float32 or better.
+        """
+
+    def rotated(self, width: int) -> int:
+        return math.floor(self.fraction * width + ROUNDING)
+
+    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
+        turning = self.rotated(width)
+        theta = self.spectrum(turning, length, float if dtype is None else dtype)
+        return theta if turning == width else jnp.pad(theta, (0, (width - turning) // 2))
 
     def phase(self, positions: Any, width: int, dtype: Any, length: Any = None) -> Phase:
         """Phases in float32 or better, cast last.
 
         At position 4096 a bfloat16 phase is off by whole turns (transformers issues 25681 and 29285).
         """
-        precise = jnp.promote_types(dtype, jnp.float32)
-        theta = self.frequencies(width, length, precise)[: self.rotated(width) // 2]
-        angle = jnp.multiply.outer(jnp.asarray(positions).astype(precise), theta)
+        precise, turning = jnp.promote_types(dtype, jnp.float32), self.rotated(width)
+        angle = angles(positions, lambda dtype: self.spectrum(turning, length, dtype), precise)
         gain = self.gain(precise)
         return (gain * jnp.cos(angle)).astype(dtype), (gain * jnp.sin(angle)).astype(dtype)
 
@@ -115,10 +155,27 @@ class RotaryFamily(Rotary):
             raise FarfieldError(f"{name} rotates pairs of coordinates, so d must be even: got d = {width}")
         if self.layout not in LAYOUTS:
             raise FarfieldError(f"{name}:layout={self.layout!r} is not one of {', '.join(LAYOUTS)}")
-        if not 1.0 < self.base < LARGEST_BASE:
+        check_base(name, self.base)
+        if not 0 < self.fraction <= 1:
             raise FarfieldError(
-                f"{name}:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}, both excluded"
+                f"{name}:fraction={self.fraction:g} must be above 0 and at most 1; the encoding none rotates nothing"
             )
+        turning = self.rotated(width)
+        if turning % 2 or not turning:
+            raise FarfieldError(
+                f"{name}:fraction={self.fraction:g} of d = {width} rotates {turning} coordinates, which form no pairs: "
+                f"choose a fraction that makes their number even, such as {max(2, turning - turning % 2) / width:g}"
+            )
+
+
+def base_setting(default: float = 10000.0) -> Any:
+    """The field ``base`` of a rotary encoding."""
+    return traced(default, aliases=("rope_theta", "rotary_emb_base"))
+
+
+def fraction_setting() -> Any:
+    """The field ``fraction`` of a rotary encoding."""
+    return setting(1.0, aliases=("partial_rotary_factor", "rotary_pct"))
 
 
 @pytree
@@ -149,9 +206,10 @@ class RopeTable(Rotary):
         return self.cos[positions].astype(dtype), self.sin[positions].astype(dtype)
 
 
-def precision(dtype: Any) -> Any:
-    """The type in which to compute frequencies: ``dtype``, or the default float if None."""
-    return float if dtype is None else dtype
+def check_base(name: str, base: float) -> None:
+    """Refuse a base that is 1 in float32, at which all pairs turn alike, or is out of its range (FarfieldError)."""
+    if not (base < LARGEST_BASE and np.float32(base) > 1):
+        raise FarfieldError(f"{name}:base={base:.9g} must be a number between 1 and {LARGEST_BASE:g}, both excluded")
 
 
 def frequencies(width: int, base: Any) -> Float[Array, " half"]:
@@ -159,6 +217,25 @@ def frequencies(width: int, base: Any) -> Float[Array, " half"]:
     base = jnp.asarray(base)
     exponent = jnp.arange(0, width, 2, dtype=base.dtype) / width
     return base**-exponent
+
+
+def angles(positions: Any, spectrum: Callable[[Any], Float[Array, " half"]], dtype: Any) -> Float[Array, "... half"]:
+    """position * theta_i in radians; from :data:`NEAR` on less whole turns, from products in float64.
+
+    At position 2**24 a float32 product is off by a radian, and has lost which of its neighbours it belongs to.
+
+    Args:
+        spectrum: frequencies theta_i in a type, radians per position.
+        dtype: float32 or better.
+    """
+    positions = jnp.asarray(positions)
+    near = jnp.multiply.outer(positions.astype(dtype), spectrum(dtype))
+    if jnp.finfo(dtype).bits >= 64:
+        return near
+    with jax.enable_x64(True):
+        turns = jnp.multiply.outer(positions.astype(jnp.float64), spectrum(jnp.float64) / (2 * math.pi))
+        far = ((turns - jnp.round(turns)) * (2 * math.pi)).astype(dtype)
+    return jnp.where((jnp.abs(positions) < NEAR)[..., None], near, far)
 
 
 def turn(

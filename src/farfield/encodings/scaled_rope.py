@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield.encodings.base import Encoding, encodings
-from farfield.encodings.rotary import RotaryFamily, frequencies, precision
+from farfield.encodings.rotary import RotaryFamily, base_setting, fraction_setting, frequencies
 from farfield.errors import FarfieldError
-from farfield.registry import traced
+from farfield.registry import setting, traced
 
 TRAINED = 0
 LARGEST_FACTOR = 1e6
+# The largest base that a base and a factor may make together.
+LARGEST_SLOWED = 1e38
 
 
 class ScaledRope(RotaryFamily):
@@ -31,10 +35,20 @@ class ScaledRope(RotaryFamily):
             )
 
 
+def original_length_setting(default: int = TRAINED) -> Any:
+    """The field ``original_length`` of an encoding that depends on the length of training."""
+    return setting(default, aliases=("original_max_position_embeddings",))
+
+
 class ExtendedRope(ScaledRope):
     """Scaled RoPE that depends on the length of training too."""
 
     original_length: int
+
+    instead: ClassVar[Mapping[str, str]] = {
+        **ScaledRope.instead,
+        "max_position_embeddings": "give the length of the context before stretching as original_length",
+    }
 
     def resolved(self, trained: int, longest: int) -> Self:
         if self.original_length != TRAINED:
@@ -59,7 +73,7 @@ class ExtendedRope(ScaledRope):
             raise FarfieldError(f"{name}:original_length={self.original_length} must be a positive whole number")
 
 
-@encodings.register("position-interpolation")
+@encodings.register("position-interpolation", aliases=("linear",))
 @dataclass(frozen=True)
 class PositionInterpolation(ScaledRope):
     """Position interpolation: theta_i / factor, so that position 8 of factor 4 acts as position 2.
@@ -68,15 +82,15 @@ class PositionInterpolation(ScaledRope):
 
     Attributes:
         factor: how many times longer the context is than in training.
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
     factor: float = traced(4.0)
-    base: float = traced(10000.0)
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        dtype = precision(dtype)
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
         return frequencies(width, jnp.asarray(self.base, dtype)) / jnp.asarray(self.factor, dtype)
 
 
@@ -90,23 +104,23 @@ class NTK(ScaledRope):
 
     Attributes:
         factor: how many times slower the slowest pair turns ("alpha" in the note).
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
     factor: float = traced(4.0)
-    base: float = traced(10000.0)
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        dtype = precision(dtype)
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
         return frequencies(width, ntk_base(jnp.asarray(self.base, dtype), jnp.asarray(self.factor, dtype), width))
 
     def check(self, width: int, longest: int) -> None:
         super().check(width, longest)
-        _check_four("ntk", width)
+        check_slowed("ntk", self.rotated(width), self.base, self.factor)
 
 
-@encodings.register("dynamic-ntk")
+@encodings.register("dynamic-ntk", aliases=("dynamic",))
 @dataclass(frozen=True)
 class DynamicNTK(ExtendedRope):
     """Dynamic NTK: scaling that grows with the length L in use, and leaves lengths up to M = original_length alone.
@@ -122,19 +136,19 @@ class DynamicNTK(ExtendedRope):
     Attributes:
         factor: how fast the base grows once L passes M.
         original_length: M; 0 for the longest training length.
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
     relative = False
     reads_length = True
 
     factor: float = traced(2.0)
-    original_length: int = TRAINED
-    base: float = traced(10000.0)
+    original_length: int = original_length_setting()
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        dtype = precision(dtype)
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
         base, factor = jnp.asarray(self.base, dtype), jnp.asarray(self.factor, dtype)
         original = jnp.asarray(self.original_length, dtype)
         used = original if length is None else jnp.maximum(jnp.asarray(length, dtype), original)
@@ -142,7 +156,8 @@ class DynamicNTK(ExtendedRope):
 
     def check(self, width: int, longest: int) -> None:
         super().check(width, longest)
-        _check_four("dynamic-ntk", width)
+        farthest = self.factor * max(longest, self.original_length) / self.original_length - (self.factor - 1)
+        check_slowed("dynamic-ntk", self.rotated(width), self.base, farthest)
 
 
 def ntk_base(base: Float[Array, ""], scale: Float[Array, ""], width: int) -> Float[Array, ""]:
@@ -150,6 +165,12 @@ def ntk_base(base: Float[Array, ""], scale: Float[Array, ""], width: int) -> Flo
     return base * scale ** (width / (width - 2))
 
 
-def _check_four(name: str, width: int) -> None:
+def check_slowed(name: str, width: int, base: float, scale: float) -> None:
+    """Refuse to slow a lone pair, or by so much that float32 cannot hold :func:`ntk_base` (FarfieldError)."""
     if width < 4:
         raise FarfieldError(f"{name} slows the slowest of several pairs, so d must be at least 4: got d = {width}")
+    if math.log(base) + math.log(scale) * width / (width - 2) > math.log(LARGEST_SLOWED):
+        raise FarfieldError(
+            f"{name}:factor slows the slowest of {width // 2} pairs {scale:g} times, which makes a base of {base:g} "
+            f"larger than {LARGEST_SLOWED:g}: use a smaller factor, a smaller base, or a wider head"
+        )

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Encoding, encodings
-from farfield.encodings.rotary import LARGEST_BASE, frequencies, precision
+from farfield.encodings.parts import signed
+from farfield.encodings.rotary import angles, check_base, frequencies
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -49,7 +50,7 @@ class Sinusoidal(Encoding):
 
     def frequencies(self, width: int, dtype: Any = None) -> Float[Array, " half"]:
         """theta_i in radians per position."""
-        return frequencies(width, jnp.asarray(self.base, precision(dtype)))
+        return frequencies(width, jnp.asarray(self.base, float if dtype is None else dtype))
 
     def initialize(self, key: Key, width: int) -> PyTree:
         return {"width": Width(width)}
@@ -57,8 +58,8 @@ class Sinusoidal(Encoding):
     def embed(self, parameters: PyTree, positions: Positions) -> Float[Array, "position width"]:
         """The waves in the default float, which its caller casts to the embedding's."""
         width = parameters["width"].size
-        theta = self.frequencies(width)
-        angle = jnp.multiply.outer(jnp.asarray(positions).astype(theta.dtype), theta)
+        dtype = self.frequencies(width).dtype
+        angle = angles(signed(positions), lambda dtype: self.frequencies(width, dtype), dtype)
         waves = jnp.sin(angle), jnp.cos(angle)
         if self.layout == "concatenated":
             return jnp.concatenate(waves, axis=-1)
@@ -69,7 +70,4 @@ class Sinusoidal(Encoding):
             raise FarfieldError(f"sinusoidal positions pair a sine with a cosine, so d must be even: got d = {width}")
         if self.layout not in LAYOUTS:
             raise FarfieldError(f"sinusoidal:layout={self.layout!r} is not one of {', '.join(LAYOUTS)}")
-        if not 1.0 < self.base < LARGEST_BASE:
-            raise FarfieldError(
-                f"sinusoidal:base={self.base:g} must be a number between 1 and {LARGEST_BASE:g}, both excluded"
-            )
+        check_base("sinusoidal", self.base)

@@ -12,7 +12,7 @@ from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, require_real, require_whole
 from farfield.errors import FarfieldError
-from farfield.registry import traced
+from farfield.registry import setting, traced
 
 MOST_BUCKETS = 2**11
 FARTHEST = 2**30
@@ -44,8 +44,8 @@ class T5(Encoding):
 
     real_positions = False
 
-    buckets: int = 32
-    distance: int = 128
+    buckets: int = setting(32, aliases=("relative_attention_num_buckets",))
+    distance: int = setting(128, aliases=("relative_attention_max_distance",))
     deviation: float = traced(0.0)
     bidirectional: bool = False
 

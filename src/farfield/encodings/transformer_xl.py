@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content, Encoding, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, precise, require_real
-from farfield.encodings.rope import frequencies
+from farfield.encodings.rotary import angles, frequencies
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -72,5 +72,5 @@ class TransformerXL(Encoding):
 
 def sinusoid(positions: Any, width: int, base: Float[Array, ""]) -> Float[Array, "... width"]:
     """[sin(x theta_0), sin(x theta_1), .. , cos(x theta_0), ..] of each x, in the type of ``base``."""
-    angle = jnp.multiply.outer(jnp.asarray(positions).astype(base.dtype), frequencies(width, base))
+    angle = angles(positions, lambda dtype: frequencies(width, base.astype(dtype)), base.dtype)
     return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from farfield._types import Positions
 from farfield.encodings.base import encodings
-from farfield.encodings.rotary import RotaryFamily, frequencies, precision
+from farfield.encodings.parts import LARGEST
+from farfield.encodings.rotary import RotaryFamily, base_setting, fraction_setting, frequencies
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -35,23 +36,26 @@ class XPos(RotaryFamily):
     The product form zeta**n * zeta**-m overflows float32 near position 36,000. Only offsets matter, so exponents
     are measured from the query (one query in a call), or from the middle of the positions given. With several
     queries, each gap over which a pair fades to e**-20 is shortened to that, and positions so many and so far
-    apart that float32 cannot hold their factors (more than 17,100 in a row at scale_base 512) give NaN.
+    apart that float32 cannot hold their factors (more than 17,100 in a row at scale_base 512) give NaN, and are
+    refused beforehand where a model is trained or tested.
 
     Attributes:
         scale_base: positions over which pair i fades by zeta_i.
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
-    scale_base: float = traced(512.0)
-    base: float = traced(10000.0)
+    scale_base: float = traced(512.0, aliases=("xpos_scale_base",))
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        return frequencies(width, jnp.asarray(self.base, precision(dtype)))
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
+        return frequencies(width, jnp.asarray(self.base, dtype))
 
-    def rates(self, width: int, dtype: Any) -> Float[Array, " half"]:
-        """-ln(zeta_i)/scale_base: how fast each pair fades, per position."""
-        zeta = (jnp.arange(0, width, 2, dtype=dtype) / width + GAMMA) / (1 + GAMMA)
+    def rates(self, width: int, dtype: Any) -> Float[Array, " pairs"]:
+        """-ln(zeta_i)/scale_base: how fast each rotating pair fades, per position."""
+        turning = self.rotated(width)
+        zeta = (jnp.arange(0, turning, 2, dtype=dtype) / turning + GAMMA) / (1 + GAMMA)
         return -jnp.log(zeta) / jnp.asarray(self.scale_base, dtype)
 
     def magnitudes(
@@ -64,12 +68,12 @@ class XPos(RotaryFamily):
             fade = jnp.multiply.outer(distance, rates)
             # Later keys are masked; what they are given must only be finite.
             key = jnp.exp(-jnp.maximum(fade, -WIDEST / 2))
-            return jnp.ones((*query_positions.shape, width // 2), dtype), key.astype(dtype)
+            return jnp.ones((*query_positions.shape, len(rates)), dtype), key.astype(dtype)
         # One factor a query and one a key, so that their product is right for all pairs of them.
         places = jnp.sort(jnp.concatenate([query_positions.reshape(-1), key_positions.reshape(-1)]))
         gaps = jnp.diff(places).astype(precise)[:, None]
         gaps = jnp.minimum(gaps, jnp.floor(FADED / rates)[None])
-        places_faded = jnp.concatenate([jnp.zeros((1, width // 2), precise), jnp.cumsum(gaps, axis=0)])
+        places_faded = jnp.concatenate([jnp.zeros((1, len(rates)), precise), jnp.cumsum(gaps, axis=0)])
         exponent = places_faded * rates[None]
         spread = exponent[-1:]
         exponent = jnp.where(spread <= WIDEST, exponent - spread / 2, jnp.full_like(exponent, jnp.nan))
@@ -79,5 +83,18 @@ class XPos(RotaryFamily):
 
     def check(self, width: int, longest: int) -> None:
         super().check(width, longest)
-        if not 1 <= self.scale_base < math.inf:
-            raise FarfieldError(f"xpos:scale_base={self.scale_base:g} must be a number of positions, at least 1")
+        if not 1 <= self.scale_base <= LARGEST:
+            raise FarfieldError(
+                f"xpos:scale_base={self.scale_base:g} must be a number of positions, at least 1 and at most {LARGEST:g}"
+            )
+
+    def check_together(self, width: int, span: int) -> None:
+        fastest = -math.log(GAMMA / (1 + GAMMA))
+        most = int(WIDEST * self.scale_base / fastest)
+        if span > most:
+            raise FarfieldError(
+                f"xpos:scale_base={self.scale_base:g} fades beyond what float32 holds where the queries of {span} "
+                f"positions are rotated together, {most} at most: use sequences of at most {most}, "
+                f"scale_base={math.ceil(span * fastest / WIDEST)} or larger, or a one-layer head with a task "
+                "supervised at its end"
+            )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield.encodings.base import encodings
-from farfield.encodings.rotary import frequencies, precision
-from farfield.encodings.scaled_rope import TRAINED, ExtendedRope
+from farfield.encodings.parts import LARGEST
+from farfield.encodings.rotary import base_setting, fraction_setting, frequencies
+from farfield.encodings.scaled_rope import ExtendedRope, original_length_setting
 from farfield.errors import FarfieldError
 from farfield.registry import traced
 
@@ -37,20 +39,28 @@ class Yarn(ExtendedRope):
         beta_fast, beta_slow: turns within M above which a pair is left alone, and below which it is interpolated.
         attention_factor: a; 0 for 0.1 ln(factor) + 1.
         truncate: whether the ends of the ramp are rounded to whole pairs.
-        base, layout: as in :class:`~farfield.encodings.rope.Rope`.
+        base, layout, fraction: as in :class:`~farfield.encodings.rope.Rope`.
     """
 
+    instead: ClassVar[Mapping[str, str]] = {
+        **ExtendedRope.instead,
+        **dict.fromkeys(
+            ("mscale", "mscale_all_dim"),
+            "give attention_factor=(0.1 mscale ln(factor) + 1) / (0.1 mscale_all_dim ln(factor) + 1)",
+        ),
+    }
+
     factor: float = traced(4.0)
-    original_length: int = TRAINED
+    original_length: int = original_length_setting()
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float = COMPUTED
     truncate: bool = True
-    base: float = traced(10000.0)
+    base: float = base_setting()
     layout: str = "half"
+    fraction: float = fraction_setting()
 
-    def frequencies(self, width: int, length: Any = None, dtype: Any = None) -> Float[Array, " half"]:
-        dtype = precision(dtype)
+    def spectrum(self, width: int, length: Any, dtype: Any) -> Float[Array, " half"]:
         base, factor = jnp.asarray(self.base, dtype), jnp.asarray(self.factor, dtype)
         theta = frequencies(width, base)
         ramp = self.ramp(width, base)
@@ -73,10 +83,10 @@ class Yarn(ExtendedRope):
 
     def check(self, width: int, longest: int) -> None:
         super().check(width, longest)
-        if not 0 < self.beta_slow < self.beta_fast < math.inf:
+        if not 0 < self.beta_slow < self.beta_fast <= LARGEST:
             raise FarfieldError(
                 f"yarn:beta_slow={self.beta_slow:g} and beta_fast={self.beta_fast:g} must be positive numbers of "
-                "turns, the slow below the fast"
+                f"turns, the slow below the fast, at most {LARGEST:g}"
             )
         if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
             raise FarfieldError(

@@ -10,9 +10,11 @@ from jaxtyping import Array, Float, Int
 
 from farfield._types import Key, Positions, PyTree, Tokens
 from farfield.encodings.base import Encoding
+from farfield.encodings.parts import signed
 from farfield.errors import FarfieldError
 from farfield.normalizers import Normalizer
-from farfield.registry import Registry
+from farfield.positions.base import padded
+from farfield.registry import Registry, setting
 
 Path = Literal["lookup", "dense"]
 Rows = Literal["last", "all"]
@@ -40,6 +42,14 @@ class Inputs(NamedTuple):
     tokens: Tokens
     positions: Positions
     length: Int[Array, ""]
+
+    def settled(self) -> Inputs:
+        """The same as models read it: positions signed, and those from the length on like the last that counts.
+
+        Weights of the places behind the length are 0, but 0 times what an encoding makes of their positions need not
+        be: rows that diverged are NaN, and so are those outside a table.
+        """
+        return self._replace(positions=padded(signed(self.positions), self.length))
 
 
 class Forward(NamedTuple):
@@ -76,8 +86,8 @@ class Model(abc.ABC):
     # Seeds trained side by side in one program; a large model fills a core alone.
     lanes: ClassVar[int] = 4
 
-    width: int = 64
-    heads: int = 1
+    width: int = setting(64, aliases=("hidden_size", "n_embd"))
+    heads: int = setting(1, aliases=("num_attention_heads", "n_head"))
 
     @property
     def head_width(self) -> int:

@@ -82,7 +82,7 @@ class Head(Model):
         self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows
     ) -> tuple[Forward, list[Observed]]:
         """Embed every token of every sequence, then attend."""
-        tokens, positions, length = inputs
+        tokens, positions, length = inputs = inputs.settled()
         scored, valued = self._vectors(parameters, mechanism, inputs)
         places = attention.row_places(rows, len(tokens), length)
         projected = attention.project(parameters.attention, scored[:, places], scored, valued)

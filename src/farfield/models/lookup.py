@@ -141,7 +141,7 @@ def class_scores(
 
 def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows) -> Forward:
     """The same function as the dense path of :class:`farfield.models.head.Head`, by table lookup."""
-    tokens, positions, length = inputs
+    tokens, positions, length = inputs.settled()
     heads = head_views(parameters, mechanism)
     normalizer = mechanism.normalizer
 

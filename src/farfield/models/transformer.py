@@ -27,6 +27,7 @@ from farfield.models import attention
 from farfield.models.attention import AttentionParameters, Projected, linear
 from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
 from farfield.pytrees import pytree
+from farfield.registry import setting
 
 MOST_LAYERS = 64
 # Added to a variance, so that a constant vector is not divided by zero.
@@ -82,7 +83,7 @@ class Transformer(Model):
 
     lanes: ClassVar[int] = 1
 
-    layers: int = 2
+    layers: int = setting(2, aliases=("num_hidden_layers", "n_layer"))
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -139,7 +140,7 @@ class Transformer(Model):
     def _forward(
         self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows
     ) -> tuple[Forward, list[Observed]]:
-        tokens, positions, length = inputs
+        tokens, positions, length = inputs.settled()
         vectors = parameters.embedding[None]
         added = mechanism.encoding.embed(parameters.encoding, positions)
         if added is not None:

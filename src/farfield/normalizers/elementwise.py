@@ -15,6 +15,8 @@ from farfield.normalizers.base import Normalizer, normalizers, precise
 from farfield.normalizers.softmax import natural_log
 from farfield.registry import traced
 
+# The smallest divisor of retention.
+RETENTION = 1.0
 DIVISORS = ("sum", "count")
 LARGEST = 1e6
 
@@ -70,7 +72,7 @@ class LinearNormalized(Normalizer):
 
     Attributes:
         by: ``sum`` or ``count``.
-        floor: smallest divisor, above 0; 1 as in retention. Without effect for ``count``.
+        floor: smallest divisor of ``sum``, above 0; 1 as in retention.
     """
 
     rounds = 1
@@ -79,7 +81,7 @@ class LinearNormalized(Normalizer):
     shift_invariant = False
 
     by: str = "sum"
-    floor: float = traced(1.0)
+    floor: float = traced(RETENTION)
 
     def summarize(
         self, round: Any, known: PyTree, logits: Float[Array, "key ..."], visible: Bool[Array, "key ..."]
@@ -114,6 +116,11 @@ class LinearNormalized(Normalizer):
     def check(self) -> None:
         if self.by not in DIVISORS:
             raise FarfieldError(f"linear-normalized:by={self.by!r} is not one of {', '.join(DIVISORS)}")
+        if self.by == "count" and self.floor != RETENTION:
+            raise FarfieldError(
+                f"linear-normalized:floor={self.floor:g} does nothing with by=count, which divides by the number of "
+                "keys: leave it out, or use by=sum"
+            )
         if not 1 / LARGEST <= self.floor <= LARGEST:
             raise FarfieldError(
                 f"linear-normalized:floor={self.floor:g} must be from {1 / LARGEST:g} to {LARGEST:g}: "

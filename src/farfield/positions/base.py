@@ -50,6 +50,10 @@ class Regime(abc.ABC):
     def largest(self, longest: int, trained: int, task: Task | None = None) -> int:
         """One more than the largest position of sequences up to ``longest``: how long tables must be."""
 
+    def span(self, longest: int, trained: int, task: Task | None = None) -> int:
+        """One more than the largest distance between two positions of a sequence up to ``longest``."""
+        return self.largest(longest, trained, task)
+
     def resolved(self, trained: int, longest: int) -> Regime:
         """The regime with settings that depend on lengths filled in; by default itself.
 

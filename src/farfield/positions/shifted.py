@@ -18,7 +18,7 @@ from farfield.registry import traced
 from farfield.tasks.base import Task
 
 DEFAULT_RANGE = 2048
-# Positions above this are no longer whole numbers in float32, in which encodings compute phases.
+# Positions above this are no longer whole numbers in float32, in which distances enter a bias.
 LARGEST_RANGE = 2**24
 
 
@@ -42,6 +42,10 @@ class Fixed(Regime):
     def largest(self, longest: int, trained: int, task: Task | None = None) -> int:
         del trained, task
         return int(self.start) + longest
+
+    def span(self, longest: int, trained: int, task: Task | None = None) -> int:
+        del trained, task
+        return longest
 
     def check(self, longest: int, trained: int, task: Task | None = None, encoding: Encoding | None = None) -> None:
         super().check(longest, trained, task, encoding)
@@ -101,3 +105,7 @@ class RandomStart(FromRange):
         self._check_length(length)
         start = jax.random.randint(key, (), 0, self.size - jnp.asarray(length) + 1, dtype=jnp.int32)
         return start + places(length, count)
+
+    def span(self, longest: int, trained: int, task: Task | None = None) -> int:
+        del trained, task
+        return longest

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.errors import FarfieldError
 from farfield.lengths import range_of
 from farfield.statistics import clustered
 
@@ -42,7 +43,12 @@ def accuracy(
         correct, tested, unanswered: counts of rows.
         clusters: independent draws that the rows come from: sequences, or draws of positions that sequences share.
         wrong_moments: sums over clusters of y y, y m and m m, for m rows of which y are wrong.
+
+    Raises:
+        FarfieldError: if nothing was tested.
     """
+    if tested < 1 or clusters < 1:
+        raise FarfieldError(f"{tested} rows of {clusters} draws were tested, of which no share can be correct")
     if unanswered:
         return Accuracy(float("nan"), float("nan"), float("nan"), chance)
     low, high = clustered(int(tested) - int(correct), int(tested), int(clusters), wrong_moments)

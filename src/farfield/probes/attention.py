@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from farfield.errors import FarfieldError
 
 # Mean weights that differ by less, relative to the larger one, are equal but for rounding.
 TIE = 1e-6
@@ -35,6 +38,9 @@ def selected_offset(
     Args:
         error: standard error of the mean attention.
         skip_first: leave out position 0, where attention sinks sit (streaming-llm issue 54).
+
+    Raises:
+        FarfieldError: as :func:`pin`.
     """
     return pin(mean_attention, lengths, error, skip_first=skip_first) - (np.asarray(lengths) - 1)
 
@@ -55,7 +61,11 @@ def pin(
     Args:
         error: standard error of the mean attention; None where it is exact.
         skip_first: leave out position 0.
+
+    Raises:
+        FarfieldError: for a length without a position, or with more than there are.
     """
+    _require(mean_attention, lengths)
     start = int(skip_first)
     errors = np.zeros_like(mean_attention) if error is None else error
     rows = zip(mean_attention, errors, lengths, strict=True)
@@ -76,7 +86,12 @@ def _largest(row: Float[np.ndarray, " position"], error: Float[np.ndarray, " pos
 def relative_profiles(
     mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
 ) -> Float[np.ndarray, "length offset"]:
-    """Mean attention by offset -(shortest - 1) .. 0, the range that every length has."""
+    """Mean attention by offset -(shortest - 1) .. 0, the range that every length has.
+
+    Raises:
+        FarfieldError: for a length without a position, or with more than there are.
+    """
+    _require(mean_attention, lengths)
     span = int(min(lengths))
     return np.stack([row[length - span : length] for row, length in zip(mean_attention, lengths, strict=True)])
 
@@ -101,6 +116,7 @@ def equivariance_error(
 
 def absolute_error(mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]) -> float:
     """The same in absolute coordinates, over the positions that every length has."""
+    _require(mean_attention, lengths)
     return float(profile_distance(mean_attention[:, : int(min(lengths))]).max())
 
 
@@ -109,6 +125,19 @@ def offset_profile(weights: Float[np.ndarray, "sequence row key"], span: int) ->
 
     Args:
         weights: attention of a causal head whose rows are all places.
+
+    Raises:
+        FarfieldError: for a span that no row has.
     """
+    _require(weights[0], [span])
     rows = range(span - 1, weights.shape[1])
     return np.mean([weights[:, row, row - span + 1 : row + 1].mean(axis=0) for row in rows], axis=0)
+
+
+def _require(attention: Float[np.ndarray, "row position"], lengths: Iterable[int], least: int = 1) -> None:
+    positions = attention.shape[-1]
+    for length in lengths:
+        if not least <= length <= positions:
+            raise FarfieldError(
+                f"length {length} is not one of attention over {positions} positions: use {least} to {positions}"
+            )

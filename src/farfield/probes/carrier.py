@@ -19,7 +19,8 @@ class Carrier(NamedTuple):
         cos_rotated: cos(m_Q, R_{-K} m_K), 1 for a carrier rotated exactly to the target; None without rotation.
         cos_unrotated: cos(m_Q, m_K).
         profile: phi_c(offset) = m_Q^T R_offset m_K, by offset; None without rotation.
-        peak: the offset within reach of training where the profile is largest; None without rotation.
+        peak: the offset within reach of training where the profile is largest; None without rotation, or if no offset
+            is within reach.
     """
 
     key: float
@@ -109,9 +110,9 @@ def carrier(
 
 
 def _peak(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], reach: int) -> int | None:
-    near = offsets >= -reach
+    near = (offsets >= -reach) & (offsets <= 0)
     shown = profile[near]
     # Where every offset has the same score, as with frequencies of zero, there is no peak.
-    if not np.isfinite(shown).all() or (shown.size > 1 and np.ptp(shown) <= TIE * abs(shown).max()):
+    if not shown.size or not np.isfinite(shown).all() or (shown.size > 1 and np.ptp(shown) <= TIE * abs(shown).max()):
         return None
     return int(offsets[near][shown.argmax()])

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
+from farfield.errors import FarfieldError
 from farfield.statistics import LEVEL
 
 
@@ -59,21 +60,48 @@ def margin(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " off
 
     Give the profile in *logit* units (as it enters the softmax, after 1/sqrt(d) and the temperature): the
     bound of Corollary 2 holds in no others. Negative when another offset scores higher.
+
+    Raises:
+        FarfieldError: for a target that is not among the offsets, or is the only one.
     """
     others = np.asarray(offsets) != target
+    _require_target(offsets, target)
+    if not others.any():
+        raise FarfieldError(f"target {target} is the only offset of the profile: a margin needs another one")
     return float(profile[~others][0] - profile[others].max())
 
 
 def target_bound(margin: float, lengths: Int[np.ndarray, " length"]) -> Float[np.ndarray, " length"]:
-    """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2)."""
+    """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2).
+
+    Raises:
+        FarfieldError: for a length below 1.
+    """
+    if (np.asarray(lengths) < 1).any():
+        raise FarfieldError(f"length {np.min(lengths)} holds no target: lengths are whole numbers from 1 up")
     return 1 / (1 + (np.asarray(lengths) - 1) * np.exp(-margin))
 
 
 def target_weight(
     profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " offset"], target: int, length: int
 ) -> float:
-    """Exact weight of the target when logits equal the profile, at one length (Corollary 2, exact form)."""
+    """Exact weight of the target when logits equal the profile, at one length (Corollary 2, exact form).
+
+    0 where the target is outside of the context, whose offsets are -(length - 1) .. 0.
+
+    Raises:
+        FarfieldError: for a target in the context that is not among the offsets.
+    """
     offsets = np.asarray(offsets)
-    present = offsets > -length
+    if not -length < target <= 0:
+        return 0.0
+    _require_target(offsets, target)
+    present = (offsets > -length) & (offsets <= 0)
     shifted = np.exp(profile[present] - profile[offsets == target])
     return float(1 / shifted.sum())
+
+
+def _require_target(offsets: Int[np.ndarray, " offset"], target: int) -> None:
+    if target not in np.asarray(offsets):
+        ends = f": they go from {min(offsets)} to {max(offsets)}" if len(offsets) else ""
+        raise FarfieldError(f"target {target} is not among the offsets of the profile{ends}")

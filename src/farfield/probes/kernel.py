@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from farfield.errors import FarfieldError
+
 # Values of g/g(0) in float64 that lie closer than this are one number: sums of thousands of cosines are no finer.
 ROUNDING = 1e-14
 
@@ -77,7 +79,9 @@ def first_valley(g: Float[np.ndarray, " offset"], rounding: float = 0.0) -> int 
 
 
 def kernel_shape(g: Float[np.ndarray, " offset"]) -> KernelShape:
-    """Breadth and re-alignment of a kernel given at s = 0 .. reach, reach >= 4."""
+    """Breadth and re-alignment of a kernel given at s = 0 .. reach, reach >= 4 (FarfieldError if it is shorter)."""
+    if len(g) < 5:
+        raise FarfieldError(f"a kernel at {len(g)} offsets has no shape: give it at s = 0 to 4 at least")
     g = np.asarray(g) / g[0]
     valley = first_valley(g)
     at = 0

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.errors import FarfieldError
+
 
 class TargetDilution(NamedTuple):
     """A target K places before the query, in contexts up to L.
@@ -48,8 +50,18 @@ def rival_sums(g: Float[np.ndarray, " offset"], logit_scale: float) -> Float[np.
 def target_masses(
     rivals: Float[np.ndarray, " offset"], offset: int, lengths: Int[np.ndarray, " length"]
 ) -> Float[np.ndarray, " length"]:
-    """The target's weight at lengths from offset + 1 on, with ``rivals`` from :func:`rival_sums`."""
-    return 1 / (1 + rivals[offset] + rivals[np.asarray(lengths) - 1 - offset])
+    """The target's weight at each length, 0 at those too short to hold it, with ``rivals`` from :func:`rival_sums`.
+
+    Raises:
+        FarfieldError: for an offset or a length beyond those that the rivals are of.
+    """
+    behind = np.asarray(lengths) - 1 - offset
+    if not 0 <= offset < len(rivals) or behind.max(initial=0) >= len(rivals):
+        raise FarfieldError(
+            f"target {offset} at lengths up to {max(lengths, default=0)} needs more than {len(rivals)} "
+            "offsets of the kernel"
+        )
+    return np.where(behind >= 0, 1 / (1 + rivals[offset] + rivals[np.maximum(behind, 0)]), 0.0)
 
 
 def target_dilution(
@@ -60,7 +72,7 @@ def target_dilution(
     *,
     changes: bool = False,
 ) -> TargetDilution:
-    """Margin and dilution of one target; L = len(g) is at least 2 and larger than the offset.
+    """Margin and dilution of one target; L = len(g) is at least 2 and larger than the offset (FarfieldError if not).
 
     Args:
         g: kernel over g(0), from s = 0 to L - 1.
@@ -68,6 +80,8 @@ def target_dilution(
         trained: training length.
         changes: whether shorter contexts have another kernel than this one; then only length L is judged.
     """
+    if not 0 <= offset < len(g) or len(g) < 2:
+        raise FarfieldError(f"target {offset} is not in a context of {len(g)}: it lies 0 to {len(g) - 1} places before")
     behind = len(g) - 1 - offset
     rival_at = 1 + int(g[1 : max(offset, behind) + 1].argmax())
     before = max(trained - 1 - offset, 0)

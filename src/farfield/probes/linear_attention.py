@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from farfield.errors import FarfieldError
+
 
 class Interpolant(NamedTuple):
     """The solution of least norm.
@@ -73,7 +75,12 @@ def interpolant(
         theta: rotary frequencies.
         offsets: training offsets, the target among them.
         tolerance: singular values below this share of the largest are dropped; None drops float64's rounding alone.
+
+    Raises:
+        FarfieldError: for a target that is not among the offsets.
     """
+    if target not in np.asarray(offsets):
+        raise FarfieldError(f"target {target} is not among the training offsets {sorted(map(int, offsets))}")
     matrix = design(theta, offsets)
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)
     kept = singular > (exact(matrix) if tolerance is None else tolerance) * singular[0]
@@ -104,8 +111,15 @@ def retrieval_accuracy(
     Args:
         scores: f at the offsets -(L - 1) .. 0 of a sequence of length L.
         target: offset of the token to copy.
+
+    Raises:
+        FarfieldError: for a target outside of the sequences.
     """
     length = len(scores)
+    if not -length < target <= 0:
+        raise FarfieldError(
+            f"target {target} is outside of sequences of {length}: use an offset from {1 - length} to 0"
+        )
     tokens = generator.integers(0, vocabulary, (sequences, length))
     cells = tokens + vocabulary * np.arange(sequences)[:, None]
     weights = np.broadcast_to(scores, tokens.shape).ravel()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
+from farfield.arguments import plain, real, whole
 from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.realizability.deterministic import FAMILIES, LONGEST_TRAINED, draw
@@ -197,14 +198,13 @@ def search(
     Raises:
         FarfieldError: for a time, seed or number out of range.
     """
-    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SEARCH:
+    if not 0 < (time_left := real(seconds)) <= LONGEST_SEARCH:
         raise FarfieldError(
-            f"seconds = {seconds!r} must be a number above 0, at most {LONGEST_SEARCH}: 60 tries thousands"
+            f"seconds = {plain(seconds)!r} must be a number above 0, at most {LONGEST_SEARCH}: 60 tries thousands"
         )
-    for name, value, least, most in (("seed", seed, 0, 2**32 - 1), ("cases", cases, 1, MOST_CASES)):
-        if value is not None and (not isinstance(value, int) or not least <= value <= most):
-            raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
-    return _Searcher(seed, time.monotonic()).run(seconds, MOST_CASES if cases is None else cases, progress)
+    seed = whole("seed", seed, 0, 2**32 - 1)
+    most = MOST_CASES if cases is None else whole("cases", cases, 1, MOST_CASES)
+    return _Searcher(seed, time.monotonic()).run(time_left, most, progress)
 
 
 Shape = tuple[int, int]

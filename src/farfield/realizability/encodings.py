@@ -79,10 +79,10 @@ def waves(theta: Float[np.ndarray, " half"]) -> Callable[[Position], Features]:
     return of
 
 
-def rotary(theta: Float[np.ndarray, " half"], gain: float = 1.0) -> OneNumber:
-    """Relative features of a rotary head: a query and a key of any direction in each plane."""
-    of = waves(theta)
-    return OneNumber(lambda x: gain * of(x), 2 * len(theta), tuple(theta.tolist()), reads="offset")
+def rotary(theta: Float[np.ndarray, " half"], sizes: Float[np.ndarray, " half"] | float = 1.0) -> OneNumber:
+    """Relative features of a rotary head: a query and a key of any direction in each plane, of a size in each."""
+    of, both = waves(theta), np.tile(np.broadcast_to(sizes, theta.shape), 2)
+    return OneNumber(lambda x: both * of(x), 2 * len(theta), tuple(theta.tolist()), reads="offset")
 
 
 def table_of(cell: Callable[[Int[np.ndarray, "..."]], Int[np.ndarray, "..."]], rows: int) -> OneHot:
@@ -98,10 +98,10 @@ def _(encoding: KeyOnly, width: int) -> FeatureMap:
 
 @feature_map.register
 def _(encoding: RotaryFamily, width: int) -> FeatureMap:
-    with jax.enable_x64(True):
-        gain = float(jnp.asarray(encoding.gain(jnp.float64))) ** 2
-        if not encoding.reads_length:
-            return rotary(np.asarray(encoding.frequencies(width, dtype=jnp.float64)), gain)
+    sizes = encoding.gains(width) ** 2
+    if not encoding.reads_length:
+        with jax.enable_x64(True):
+            return rotary(np.asarray(encoding.frequencies(width, dtype=jnp.float64)), sizes)
 
     @functools.cache
     def theta(position: float) -> Float[np.ndarray, " half"]:
@@ -111,7 +111,7 @@ def _(encoding: RotaryFamily, width: int) -> FeatureMap:
     def of(query: Position, key: Position) -> Features:
         used, index = np.unique(query, return_inverse=True)
         angle = (query - key)[..., None] * np.stack([theta(float(n)) for n in used])[index.reshape(query.shape)]
-        return gain * np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
+        return np.tile(sizes, 2) * np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
 
     return Pairs(of, width)
 
@@ -121,6 +121,7 @@ def _(encoding: XPos, width: int) -> FeatureMap:
     with jax.enable_x64(True):
         of = waves(np.asarray(encoding.frequencies(width, dtype=jnp.float64)))
         rates = np.asarray(encoding.rates(width, jnp.float64))
+    rates = np.pad(rates, (0, width // 2 - len(rates)))
 
     def faded(x: Position) -> Features:
         fade = np.exp(-np.multiply.outer(np.asarray(x, float), rates))

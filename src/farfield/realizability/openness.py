@@ -206,9 +206,8 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
         budget: at least 1.
     """
     nearby, alpha = Nearby(selected), float(found.won.mean())
-    if len(deep) > MOST_ROWS:
-        chosen = np.unique(np.linspace(0, len(deep) - 1, MOST_ROWS).astype(np.int64))
-        deep, found = deep.part(chosen), Rows(*(part[chosen] for part in found))
+    chosen = asked_about(deep)
+    deep, found = deep.part(chosen), Rows(*(part[chosen] for part in found))
     rows = Deep(selected, deep)
     flip, win = np.ones(len(deep)), np.ones(len(deep))
     for row in range(len(deep)):
@@ -220,6 +219,11 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
     interval = min(alpha, float((flip > budget).mean())), max(alpha, float((win <= budget).mean()))
     unseen, entries = unseen_share(selected.features, selected.grid, deep)
     return Openness(deep.rows, unseen, entries, flip, win, budget, interval, float(flip.min(initial=math.inf)))
+
+
+def asked_about(deep: Grid) -> Int[np.ndarray, " row"]:
+    """The rows of a deep grid that are asked about: all, or :data:`MOST_ROWS` of them at equal distances."""
+    return np.unique(np.linspace(0, len(deep) - 1, min(len(deep), MOST_ROWS)).astype(np.int64))
 
 
 def _flip_cost(nearby: Nearby, view: View, demands: Demands) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from farfield.arguments import plain, real, whole
 from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError
@@ -17,7 +19,7 @@ from farfield.random import Purpose
 from farfield.realizability.encodings import feature_map, named
 from farfield.realizability.grid import Grid, grid
 from farfield.realizability.initial import Spread, under_initialization
-from farfield.realizability.openness import BUDGET, Openness, openness
+from farfield.realizability.openness import BUDGET, Openness, asked_about, openness, unseen_share
 from farfield.realizability.selection import Rows, Selected, Static, select, static_bound
 from farfield.realizability.transfer import Curve, curve, sufficient_mass
 from farfield.tasks import Positional, Task, tasks
@@ -62,6 +64,8 @@ class Prediction:
         lead: margin of the target in each deep row, in units of the trained margin.
         mass: softmax weight of the target in each deep row.
         bound: what Theorem 1 leaves it at least, by L as in ``curve``; 0 where alpha is not 1 up to there.
+        deep: the deep rows.
+        budget: norms of the attainable interval, in the selected kernel's.
         witness: scores of the longest row's keys by offset n - j, from 0 up.
         note: what the linear kernel leaves out of the encoding.
         selected: the kernel with its map and certificate.
@@ -89,6 +93,8 @@ class Prediction:
     lead: Float[np.ndarray, " row"] | None
     mass: Float[np.ndarray, " row"] | None
     bound: Float[np.ndarray, " length"] | None
+    deep: Grid
+    budget: float
     witness: Float[np.ndarray, " offset"] | None
     note: str
     selected: Selected
@@ -120,21 +126,32 @@ class Prediction:
             return "not realizable"
         if self.alpha == 1:
             return "carries over"
-        if self.open is not None and self.open.interval == (0.0, 1.0) and self._undecided:
+        if self._undecided:
             return "underdetermined"
         return "exists but is not selected" if self.static.realizable else "not realizable"
 
     @property
     def start_decides(self) -> bool:
         """Whether some key of a deep row has features that training has never met, so that they keep their start."""
-        entries = None if self.open is None else self.open.entries
+        entries = None if self.alpha is None else self._unseen[1]
         return entries is not None and bool((entries > 1 - UNSEEN).any())
 
-    @property
+    @cached_property
     def _undecided(self) -> bool:
-        """Whether no deep row holds any feature that training has seen, so that none is decided by it."""
-        assert self.open is not None
-        return bool((self.open.unseen == 1).all())
+        """Whether no deep row holds any feature that training has seen, and kernels in budget win all and none."""
+        if not (self._unseen[0] == 1).all():
+            return False
+        found = self.selected.on(self.deep, self.logit_scale)
+        known = openness(self.selected, self.deep, found, self.budget) if self.open is None else self.open
+        return known.interval == (0.0, 1.0)
+
+    @cached_property
+    def _unseen(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Unseen shares of deep rows and of entries, found when asked for where what is open was left out."""
+        if self.open is not None:
+            return self.open.unseen, self.open.entries
+        asked = self.deep.part(asked_about(self.deep))
+        return unseen_share(self.selected.features, self.selected.grid, asked)
 
     def to_json(self) -> dict[str, Any]:
         """Everything that a program may want; what does not exist is None, and so is infinity."""
@@ -210,9 +227,16 @@ def solve(
     task = tasks.parse(task) if isinstance(task, str) else task
     regime = _regime(positions)
     testing = regime if test_positions is None else _regime(test_positions)
-    _check(trained, tested, shortest, width, budget, draws)
-    if logit_scale is not None and not (isinstance(logit_scale, int | float) and 0 < logit_scale <= LARGEST_SCALE):
-        raise FarfieldError(f"logit_scale = {logit_scale!r} must be a number above 0, at most {LARGEST_SCALE:g}")
+    trained = whole("trained", trained, 2, LONGEST)
+    tested = whole("tested", tested, trained + 1, LONGEST)
+    shortest, width = whole("shortest", shortest, 1, trained), whole("width", width, 1, LONGEST)
+    draws, seed = whole("draws", draws, 2, LONGEST), whole("seed", seed, 0, 2**32 - 1)
+    if not 1 <= (norms := real(budget)) < math.inf:
+        raise FarfieldError(
+            f"budget = {plain(budget)!r} must be a number from 1 up: norms in those of the selected kernel"
+        )
+    if logit_scale is not None and not 0 < real(logit_scale) <= LARGEST_SCALE:
+        raise FarfieldError(f"logit_scale = {plain(logit_scale)!r} must be a number above 0, at most {LARGEST_SCALE:g}")
     if isinstance(task, Positional):
         task.check(TOKENS, trained, tested)
     farthest = max(regime.largest(trained, trained, task), testing.largest(tested, trained, task))
@@ -227,7 +251,7 @@ def solve(
     if not len(trained_grid) or not len(deep):
         lengths = f"{shortest} to {trained}" if not len(trained_grid) else f"{trained + 1} to {tested}"
         raise FarfieldError(f"no row of lengths {lengths} has a target: use longer sequences or a nearer target")
-    scale = math.log(IN_RANGE / (1 - IN_RANGE) * max(1, trained - 1)) if logit_scale is None else logit_scale
+    scale = math.log(IN_RANGE / (1 - IN_RANGE) * max(1, trained - 1)) if logit_scale is None else real(logit_scale)
     selected = select(features, trained_grid)
     common: dict[str, Any] = {
         "encoding": encoding,
@@ -240,6 +264,8 @@ def solve(
         "static": static_bound(selected, both),
         "logit_scale": scale,
         "rows": deep.rows,
+        "deep": deep,
+        "budget": norms,
         "note": features.note,
         "selected": selected,
         "reason": selected.reason,
@@ -254,7 +280,7 @@ def solve(
         margin=1 / selected.solution.norm if selected.solution.norm else math.inf,
         alpha=float(found.won.mean()),
         curve=curve(found.won, deep.rows),
-        open=openness(selected, deep, found, budget) if with_openness else None,
+        open=openness(selected, deep, found, norms) if with_openness else None,
         initial=under_initialization(selected, encoding, width, deep, scale, draws, seed) if with_openness else None,
         won=found.won,
         tied=float((np.abs(found.margin) <= found.tolerance).mean()),
@@ -282,18 +308,3 @@ def _witness(selected: Selected, deep: Grid) -> Float[np.ndarray, " offset"]:
 
 def _regime(positions: str | Regime) -> Regime:
     return regimes.parse(positions) if isinstance(positions, str) else positions
-
-
-def _check(trained: int, tested: int, shortest: int, width: int, budget: float, draws: int) -> None:
-    limits = {
-        "trained": (trained, 2, LONGEST),
-        "tested": (tested, trained + 1 if isinstance(trained, int) else 3, LONGEST),
-        "shortest": (shortest, 1, trained),
-        "width": (width, 1, LONGEST),
-        "draws": (draws, 2, LONGEST),
-    }
-    for name, (value, least, most) in limits.items():
-        if not isinstance(value, int) or not least <= value <= most:
-            raise FarfieldError(f"{name} = {value!r} must be a whole number from {least} to {most}")
-    if not 1 <= budget < math.inf:
-        raise FarfieldError(f"budget = {budget!r} must be a number from 1 up: norms in those of the selected kernel")

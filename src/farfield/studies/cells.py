@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from farfield.arguments import index, plain
 from farfield.encodings import Encoding, encodings
-from farfield.encodings.base import adds_vectors
+from farfield.encodings.base import adds_vectors, is_trained
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
 from farfield.lengths import Range, range_of
@@ -127,7 +127,9 @@ class Cell:
         checked = dataclasses.replace(checked, snapshots=checked_snapshots(self.snapshots, checked.steps))
         checked = checked._with_lengths_filled_in()
         checked._check_parts()
-        return dataclasses.replace(checked, path=checked._chosen_path())
+        checked = dataclasses.replace(checked, path=checked._chosen_path())
+        checked._check_together()
+        return checked
 
     def _with_lengths_filled_in(self) -> Cell:
         """The same with settings that depend on training and test lengths written out."""
@@ -165,12 +167,27 @@ class Cell:
         self.normalizer.check()
         width = self.model.width if adds_vectors(self.encoding) else self.model.head_width
         self.encoding.check(width, self.largest_position)
+        if self.weight_decay and not is_trained(self.encoding, width):
+            raise FarfieldError(
+                f"weight_decay = {self.weight_decay:g} does nothing: it acts on the encoding's own parameters, and "
+                f"{encodings.name_of(self.encoding)} has none: leave it out, or train an encoding such as learned"
+            )
         if not self.streams and self.lengths[-1] > LONGEST_TEST_AT_ONCE:
             raise FarfieldError(
                 f"test length {self.lengths[-1]}: task {tasks.name_of(self.task)} with model "
                 f"{models.name_of(self.model)} is tested with whole rows of attention in memory: at most "
                 f"{LONGEST_TEST_AT_ONCE} positions; a task with positional targets on a head has no such limit"
             )
+
+    def _check_together(self) -> None:
+        """Refuse an encoding that cannot encode all queries of a sequence in one call, where the model does so."""
+        assert self.test_positions is not None
+        if self.path == "dense" and (self.task.rows == "all" or self.model.lookup_obstacle(self.encoding) is not None):
+            spans = (
+                self.positions.span(self.longest, self.longest, self.task),
+                self.test_positions.span(max(self.lengths), self.longest, self.task),
+            )
+            self.encoding.check_together(self.model.head_width, max(spans))
 
     @property
     def streams(self) -> bool:
@@ -333,16 +350,19 @@ def checked_snapshots(given: Any, steps: int) -> tuple[int, ...]:
 
 
 def _whole(name: str, value: Any) -> int:
-    """A Python integer from any kind of integer, numpy's among them; nothing is rounded."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise FarfieldError(f"{name} = {value!r} must be a whole number") from None
+    """A Python integer from any kind of integer; nothing is rounded."""
+    number = index(value)
+    if number is None:
+        raise FarfieldError(f"{name} = {value!r} must be a whole number")
+    return number
 
 
 def _real(name: str, value: Any) -> float:
     """A number that float32 can hold, not negative."""
+    value = plain(value)
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = float(value)
         with np.errstate(over="ignore", under="ignore"):
             single = float(np.float32(number))

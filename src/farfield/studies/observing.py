@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from farfield import evaluation
 from farfield._types import Positions
+from farfield.arguments import whole
 from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models import Inputs, Model, Observed, lookup
@@ -25,7 +26,7 @@ from farfield.training import Knobs
 @settled
 def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[str, Observed]:
     """The inside of every head of a model, by name, on fresh sequences (a stream of their own) of one length."""
-    _check(cell, length, sequences)
+    length, sequences = _checked(cell, length, sequences)
     inside = _observe(cell.model, sequences, length, cell.vocabulary, cell.longest, parameters, cell.knobs)
     return dict(zip(cell.model.head_names, jax.tree.map(np.asarray, inside), strict=True))
 
@@ -33,7 +34,7 @@ def observe(cell: Cell, parameters: Any, length: int, sequences: int) -> dict[st
 @settled
 def accuracy_by_place(cell: Cell, parameters: Any, length: int, sequences: int) -> Float[np.ndarray, " place"]:
     """Share of fresh sequences of one length answered correctly at each place; NaN where none is supervised."""
-    _check(cell, length, sequences)
+    length, sequences = _checked(cell, length, sequences)
     right, counted = _answer(cell.model, sequences, length, cell.vocabulary, cell.longest, parameters, cell.knobs)
     return np.where(np.asarray(counted) > 0, np.asarray(right) / np.maximum(counted, 1), np.nan)
 
@@ -83,14 +84,10 @@ def _positions(cell: Cell, regime: Regime, length: int) -> Positions:
     return regime.positions(key, jnp.asarray(length), length, cell.longest, cell.task)
 
 
-def _check(cell: Cell, length: int, sequences: int) -> None:
+def _checked(cell: Cell, length: int, sequences: int) -> tuple[int, int]:
     assert cell.test_positions is not None
-    for name, value, most in (
-        ("length", length, LONGEST_TEST_AT_ONCE),
-        ("sequences", sequences, WHOLE["sequences"][1]),
-    ):
-        if not isinstance(value, int) or not 1 <= value <= most:
-            raise FarfieldError(f"{name} = {value!r} to observe must be a whole number from 1 to {most}")
+    length = whole("length", length, 1, LONGEST_TEST_AT_ONCE)
+    sequences = whole("sequences", sequences, 1, WHOLE["sequences"][1])
     weights = sequences * length**2 * len(cell.model.head_names)
     if weights > MOST_WEIGHTS:
         raise FarfieldError(
@@ -101,6 +98,9 @@ def _check(cell: Cell, length: int, sequences: int) -> None:
     cell.test_positions.check(length, cell.longest, cell.task, cell.encoding)
     reach = cell.test_positions.largest(length, cell.longest, cell.task)
     cell.encoding.check(cell.model.head_width, reach)
+    span = cell.test_positions.span(length, cell.longest, cell.task)
+    cell.encoding.check_together(cell.model.head_width, span)
+    return length, sequences
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))

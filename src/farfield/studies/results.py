@@ -343,11 +343,14 @@ class CellResult:
     def carrier_logits(self) -> Float[np.ndarray, " offset"] | None:
         """Carrier-only profile in logit units, as it would enter the normalizer.
 
-        None where the carrier alone does not give it: no rotation, one that depends on the length or changes
-        sizes as well, or layers before this one.
+        None where the carrier alone does not give it: no rotation, one that depends on the length, changes sizes
+        as well or those of some pairs alone, or layers before this one.
         """
         encoding, width = self.cell.encoding, self.cell.model.head_width
         if not isinstance(encoding, Rotary) or encoding.reads_length or not isinstance(self.cell.model, Head):
+            return None
+        gains = encoding.gains(width)
+        if gains.min() != gains.max():
             return None
         profile, place = self.carrier.profile, jnp.arange(1)
         if profile is None or encoding.magnitudes(place, place, width, jnp.float32) is not None:

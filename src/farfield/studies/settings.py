@@ -13,6 +13,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import core_schema
 
+from farfield.arguments import plain
 from farfield.errors import FarfieldError, unknown
 from farfield.models.base import Path
 from farfield.studies.cells import (
@@ -94,7 +95,7 @@ def _part(name: str) -> Checked:
             )
         return registry.normalized(value)
 
-    names = sorted(registry)
+    names = sorted(registry.spellings)
     schema = {
         "anyOf": [{"enum": names}, {"type": "string", "pattern": f"^({'|'.join(names)}):"}],
         "examples": [EXAMPLES[name]],
@@ -104,6 +105,7 @@ def _part(name: str) -> Checked:
 
 def _number(name: str) -> Checked:
     def check(value: Any) -> int | float:
+        value = plain(value)
         countable = hasattr(value, "__index__") or hasattr(value, "__float__")
         if isinstance(value, bool) or not countable:
             raise FarfieldError(f"{name} = {shown(value)} must be a {'' if name in REAL else 'whole '}number")
@@ -120,9 +122,10 @@ def _whole_numbers(name: str, read: Callable[[Any], tuple[int, ...]], least: int
     """A list of whole numbers that ``read`` checks."""
 
     def check(value: Any) -> tuple[int, ...]:
+        value = plain(value)
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise FarfieldError(f"{name} = {shown(value)} must be a list of whole numbers, for example {example}")
-        numbers = list(itertools.islice(value, MOST_ENTRIES + 1))
+        numbers = [plain(number) for number in itertools.islice(value, MOST_ENTRIES + 1)]
         if len(numbers) > MOST_ENTRIES:
             raise FarfieldError(f"{name}: a list may hold at most {MOST_ENTRIES} numbers")
         for number in numbers:
@@ -141,7 +144,8 @@ def _training_lengths(value: Any) -> tuple[int, int]:
         pair = (parts * 2 if len(parts) == 1 else parts) if all(_is_whole(part) for part in parts) else []
         pair = [int(part) for part in pair]
     else:
-        pair = list(value) if isinstance(value, list | tuple) else []
+        value = plain(value)
+        pair = list(map(plain, value)) if isinstance(value, list | tuple | np.ndarray) else []
     if len(pair) != 2 or any(isinstance(length, bool) for length in pair):
         raise FarfieldError(f"lengths = {shown(value)}: write the training lengths as SHORTEST:LONGEST, as in '8:16'")
     names = ("shortest", "longest")
@@ -165,6 +169,7 @@ def _path(value: Any) -> str:
 
 def _seed_list(value: Any) -> tuple[int, ...]:
     """A number of seeds, 0 .. n-1, or which."""
+    value = plain(value)
     if isinstance(value, list | tuple | range | np.ndarray):
         if len(value[MOST_SEEDS : MOST_SEEDS + 1]):  # of a range of any size
             raise FarfieldError(f"seeds: a list may name at most {MOST_SEEDS}")
@@ -172,8 +177,6 @@ def _seed_list(value: Any) -> tuple[int, ...]:
         if not named or len(set(named)) < len(named):
             raise FarfieldError(f"seeds {shown(named)} must name at least one seed, and none twice")
         return tuple(named)
-    if isinstance(value, np.integer):
-        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_SEEDS:
         raise FarfieldError(
             f"seeds = {shown(value)} must be a number of seeds from 1 to {MOST_SEEDS}, or a list of seeds"

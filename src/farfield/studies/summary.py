@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from farfield.arguments import plain, real
 from farfield.errors import FarfieldError, unknown
 from farfield.lengths import Range
 from farfield.probes.failure import WAYS
@@ -190,18 +191,21 @@ def summarize(
     Raises:
         FarfieldError: for a share or an interval that makes no sense.
     """
-    if not 0 < fit <= 1:
+    if not 0 < (share := real(fit)) <= 1:
         raise FarfieldError(f"fit = {fit} must be a share of the way from chance to 1, above 0 and at most 1")
     if interval not in ("t", "bootstrap"):
         raise unknown("interval", str(interval), ("t", "bootstrap"))
     if isinstance(probes, str) or not probes:
         raise FarfieldError(f"probes = {probes!r} must be a list of names, for example ['accuracy']")
-    if wanted is not None and (isinstance(wanted, str) or not (isinstance(wanted, Collection) or wanted >= 1)):
+    wanted = plain(wanted)
+    number = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 1
+    several = isinstance(wanted, Collection) and not isinstance(wanted, str)
+    if not (wanted is None or number or several):
         raise FarfieldError(f"wanted = {wanted!r} must be a number of seeds, or a list of them")
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[setting_of(outcome.config)].append(outcome)
-    return [_summarize(setting, group, wanted, fit, interval, probes) for setting, group in groups.items()]
+    return [_summarize(setting, group, wanted, share, interval, probes) for setting, group in groups.items()]
 
 
 def _summarize(
