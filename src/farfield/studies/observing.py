@@ -86,8 +86,8 @@ def _positions(cell: Cell, regime: Regime, length: int) -> Positions:
 
 def _checked(cell: Cell, length: int, sequences: int) -> tuple[int, int]:
     assert cell.test_positions is not None
-    length = whole("length", length, 1, LONGEST_TEST_AT_ONCE)
-    sequences = whole("sequences", sequences, 1, WHOLE["sequences"][1])
+    length = whole("length to observe", length, 1, LONGEST_TEST_AT_ONCE)
+    sequences = whole("sequences to observe", sequences, 1, WHOLE["sequences"][1])
     weights = sequences * length**2 * len(cell.model.head_names)
     if weights > MOST_WEIGHTS:
         raise FarfieldError(
