@@ -66,10 +66,10 @@ ASSUMED: dict[str, Any] = {
     "jax_enable_checks": False,
     "jax_thread_guard": False,
     "jax_array_garbage_collection_guard": None,
-    "jax_transfer_guard": None,
-    "jax_transfer_guard_host_to_device": None,
-    "jax_transfer_guard_device_to_host": None,
-    "jax_transfer_guard_device_to_device": None,
+    "jax_transfer_guard": "allow",
+    "jax_transfer_guard_host_to_device": "allow",
+    "jax_transfer_guard_device_to_host": "allow",
+    "jax_transfer_guard_device_to_device": "allow",
 }
 # Settings of the whole process that change numbers: the value that farfield works with.
 REFUSED: dict[str, Any] = {
@@ -111,7 +111,6 @@ def assumed() -> Iterator[None]:
         yield
 
 
-@functools.cache
 def check() -> None:
     """Refuse what numbers depend on and no part of a process can set for itself; start JAX.
 
@@ -120,8 +119,9 @@ def check() -> None:
     """
     import jax
 
+    chosen = jax.config.values
     for name, value in REFUSED.items():
-        found = jax.config.values.get(name, value)
+        found = chosen.get(name, value)
         if found != value:
             raise FarfieldError(
                 f"{name.upper()}={found} changes numbers for the whole process: unset it (farfield needs {value!r})"
@@ -131,7 +131,7 @@ def check() -> None:
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as reason:  # JAX asserts where it finds no device of an asked platform
-        asked = os.environ.get("JAX_PLATFORMS") or jax.config.values.get("jax_platforms")
+        asked = os.environ.get("JAX_PLATFORMS") or chosen.get("jax_platforms")
         said = f"JAX_PLATFORMS={asked}: " if asked else ""
         why = " ".join(str(reason).split()) or "it finds no device of this kind; unset it, or install JAX for it"
         raise FarfieldError(f"{said}JAX cannot start: {why}") from None
