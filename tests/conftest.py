@@ -51,6 +51,42 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SECONDS_TO_KEEP)
 
 
+# Of the cases of each test in these files, the default suite runs one in so many, not the same in every test, so that
+# each entry of a registry meets most of them; `make test-slow` runs the others.
+ONE_IN = {
+    "test_combinations": 2,
+    "test_counting": 2,
+    "test_encodings_conformance": 3,
+    "test_encodings_settings": 2,
+    "test_far_positions": 3,
+    "test_lookup_equals_dense": 3,
+    "test_masks": 3,
+    "test_models_conformance": 3,
+    "test_normalizers_conformance": 2,
+    "test_papers": 2,
+    "test_position_values": 2,
+    "test_positions_conformance": 2,
+    "test_realizability": 2,
+    "test_rotary_values": 2,
+    "test_tasks_conformance": 2,
+    "test_transformer_equals_plain": 3,
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave some of the cases to the slow suite."""
+    seen: dict[str, int] = {}
+    for item in items:
+        step = ONE_IN.get(item.path.stem, 1)
+        if step == 1 or "[" not in item.name:
+            continue
+        name = item.name.partition("[")[0]
+        number = seen[name] = seen.get(name, sum(map(ord, name))) + 1
+        if number % step:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def float64():
     """Double precision for the length of a test."""

@@ -234,6 +234,7 @@ def test_a_part_of_a_paper_does_not_replace_the_whole(tmp_path):
     assert (tmp_path / page).exists()
 
 
+@pytest.mark.slow
 def test_any_combination_is_trained_by_naming_it():
     done = farfield(
         "train", "--encoding", "yarn:factor=4", "--positions", "random-subset:2048", "--normalizer", "ssmax",

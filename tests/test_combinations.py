@@ -190,6 +190,7 @@ def test_whole_sequences_in_chunks_are_counted_each_once(monkeypatch):
         np.testing.assert_allclose(found.mean_attention.sum(axis=2), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_trained_transformer_shows_the_inside_of_its_heads_and_its_carrier(monkeypatch):
     monkeypatch.setattr(training, "paddings", lambda longest: [longest])  # one length to compile, not five
     settings: dict[str, Any] = {"steps": 150, "batch": 32, "sequences": 64, "snapshots": (0, 140)}

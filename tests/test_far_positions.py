@@ -155,6 +155,7 @@ def test_unsigned_positions_do_not_wrap():
         get("alibi").bias({}, jnp.array([4 * 10**9], jnp.uint32), positions[1], Content(vectors, vectors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["head:8", pytest.param("transformer:width=8,layers=1", marks=pytest.mark.slow)])
 def test_a_users_own_encoding_gets_signed_positions_from_a_model(model):
     model, mechanism = models.parse(model), Mechanism(example("triangle", LONGEST), Softmax())

@@ -175,6 +175,7 @@ def test_with_decay_every_row_never_trained_shrinks():
     np.testing.assert_allclose(moved, STEPS * RATE, rtol=0.3)
 
 
+@pytest.mark.slow
 def test_the_trained_head_of_a_study_shows_the_shrunken_outside(learned_result):
     norms = learned_result.table_norms
     # A standard normal row of 64 coordinates starts at a norm of about 8.

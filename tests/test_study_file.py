@@ -239,6 +239,7 @@ def test_an_estimate_grows_with_the_work_and_shrinks_with_workers(monkeypatch):
     assert estimate(workers=99).workers == 4
 
 
+@pytest.mark.slow
 def test_a_program_is_measured_by_running_it(monkeypatch):
     monkeypatch.setattr(programs, "compiler_options", lambda: {"xla_backend_optimization_level": 0})
     monkeypatch.setattr(programs, "_compiled", {})

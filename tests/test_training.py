@@ -183,6 +183,7 @@ def test_a_run_in_stretches_is_the_run_at_once_and_keeps_its_snapshots_on_the_wa
     assert moved == pytest.approx([3 * cell.learning_rate, 2 * cell.learning_rate, 2 * cell.learning_rate], rel=0.3)
 
 
+@pytest.mark.slow
 def test_a_transformer_computes_fewer_places_and_gets_the_same_loss_and_gradient():
     shape = Shape(Transformer(8, heads=2, layers=1), 5, longest=10, batch=4, path="dense", largest=10)
     with double_precision():
