@@ -64,7 +64,7 @@ def another(name: str, value: Any) -> Any:
 
 # Every setting that this release of JAX has: what farfield fixes, and all that it takes to change no number.
 SETTINGS = {name: another(name, value) for name, value in jax.config.values.items() if name not in REFUSED}
-QUICK = ["jax_default_prng_impl", "jax_enable_x64", "jax_random_seed_offset", "jax_numpy_dtype_promotion"]
+QUICK = ["jax_default_prng_impl", "jax_enable_x64"]
 
 
 @pytest.fixture(scope="module")
