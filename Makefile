@@ -31,10 +31,11 @@ stress: $(READY) ## studies killed, starved of disk, run twice at once, on a clu
 test-reference: .hf-venv/.ready ## formulas against transformers, in an environment with torch
 	.hf-venv/bin/pytest tests/test_reference_rotary.py tests/test_reference_bias.py
 
-lint: $(READY) ## style, formatting and types
+lint: $(READY) ## style, formatting, types and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-logo --cache-dir $(VENV)/.import_linter_cache
 
 format: $(READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

@@ -144,10 +144,10 @@ def say(text: str) -> None:
 
 def cells_of(kind: Any, steps: int, cores: int) -> list[Any]:
     """What farfield trains: ``lookup`` and ``dense`` are RoPE heads by either path, ``transformer`` is one a core."""
+    from farfield.cell import Cell
     from farfield.encodings.rope import Rope
     from farfield.models.head import Head
     from farfield.models.transformer import Transformer
-    from farfield.studies.cells import Cell
     from farfield.tasks.offset import FixedOffset
     from farfield.tasks.shift import Shift
 
@@ -173,10 +173,10 @@ def serve_farfield(kind: str, steps: int) -> None:
 
     import farfield
     from farfield import training
-    from farfield.studies import engines, programs
+    from farfield.engine import base, programs
 
     jax.config.update("jax_enable_compilation_cache", False)
-    cores = engines.cores()
+    cores = base.cores()
     cells = cells_of(kind, steps, cores)
     chunks = programs.chunks(cells)
     start = time.perf_counter()

@@ -20,6 +20,7 @@ import numpy as np
 import farfield as ff
 
 SMALL = {"seeds": 2, "lengths": (4, 8), "test": (6, 8, 12, 24), "steps": 60, "batch": 16, "sequences": 64}
+DECODER = "transformer:layers={},heads=2,width=16"
 CELLS: dict[str, dict[str, Any]] = {
     "lookup": {"encoding": "rope", "task": "offset:2", "snapshots": (0, 30)},
     "lookup, two heads": {"encoding": "fire", "task": "offset:1", "model": "head:heads=2"},
@@ -29,8 +30,12 @@ CELLS: dict[str, dict[str, Any]] = {
     "lookup, a scaled encoding": {"encoding": "yarn:factor=4", "task": "offset:3"},
     "dense": {"encoding": "rope", "task": "offset:1", "path": "dense"},
     "dense, contextual": {"encoding": "cope", "task": "marker"},
-    "transformer": {"encoding": "rope", "task": "induction", "model": "transformer:layers=2,heads=2,width=16"},
-    "transformer, a bias": {"encoding": "kerple-log", "task": "offset:1", "model": "transformer:layers=1,heads=2,width=16"},
+    "transformer": {"encoding": "rope", "task": "induction", "model": DECODER.format(2)},
+    "transformer, a bias": {
+        "encoding": "kerple-log",
+        "task": "offset:1",
+        "model": "transformer:layers=1,heads=2,width=16",
+    },
     "positional": {"encoding": "t5", "task": "position:2", "model": "positional"},
     "positional, added": {"encoding": "sinusoidal", "task": "offset:1", "model": "positional"},
 }

@@ -3,7 +3,7 @@
 What is timed, per optimizer step and head on one core, every core busy:
 
 * ``plain_pytorch.py``, one process a core, one thread each;
-* farfield's lookup path, as `farfield.studies.programs.run_chunk` runs it, one thread a core;
+* farfield's lookup path, as `farfield.engine.programs.run_chunk` runs it, one thread a core;
 * farfield's dense path, the same way and over fewer steps.
 
 Then the transformer of `transformer.py`, farfield's against ``plain_pytorch_transformer.py``.

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.cli.progress import reporter
 from farfield.encodings import encodings
+from farfield.engine.scheduler import run
+from farfield.intervals import over_seeds
 from farfield.models.positional import PositionalHead
-from farfield.statistics import over_seeds
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
-from farfield.studies.running import run
-from farfield.studies.store import Store
+from farfield.results.result import CellResult
+from farfield.store.store import Store
 from farfield.tasks import tasks
 
 SEEDS = 5

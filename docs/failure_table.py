@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.cli.progress import reporter
 from farfield.encodings import encodings
+from farfield.engine.scheduler import run
+from farfield.intervals import over_seeds
+from farfield.plotting.style import save
+from farfield.plotting.ways import panel_of, ways_figure
 from farfield.probes.failure import WAYS
-from farfield.report.drawing import save
-from farfield.report.ways import panel_of, ways_figure
-from farfield.statistics import over_seeds
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
-from farfield.studies.running import run
-from farfield.studies.store import Store
+from farfield.results.result import CellResult
+from farfield.store.store import Store
 from farfield.tasks import tasks
 
 SEEDS = 16
@@ -124,10 +124,10 @@ def table(results: dict[tuple[str, int], list[CellResult]]) -> list[str]:
 
 def by_count(head: CellResult) -> np.ndarray:
     """The law that counting keys would give: every other key as one of those within the trained length."""
-    from farfield.studies import observing
+    from farfield.results import observe
 
     cell = head.cell
-    logits = observing.logit_table(cell, head.parameters, cell.longest, cell.longest, head.head)
+    logits = observe.logit_table(cell, head.parameters, cell.longest, cell.longest, head.head)
     target = cell.longest - 1 + head.target_offset
     others = logits[:, [place for place in range(cell.longest - 1) if place != target]].reshape(len(logits), -1)
     below = (others[:, None, :] < logits[:, target][:, :, None]).mean(axis=-1)

@@ -12,9 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from farfield.cli.render.paper import SIGNS
 from farfield.papers import PAPERS
-from farfield.report.terminal import number
-from farfield.report.verdict_tables import SIGNS
+from farfield.printing import number
 
 PAGE = Path(__file__).with_name("implicit-bias.md")
 HEAD = """\

@@ -14,8 +14,8 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-from farfield.studies.results import CellResult
-from farfield.studies.running import run
+from farfield.engine.scheduler import run
+from farfield.results.result import CellResult
 from support import double_precision, small_cell
 
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from farfield.studies import atomic, shards
-from farfield.studies.cells import Cell
-from farfield.studies.identity import identity_of
+from farfield.cell import Cell
+from farfield.identity import identity_of
+from farfield.store import files, shards
 
 LENGTHS = (12, 16, 24, 48)
 
@@ -34,9 +34,9 @@ def put(folder: Path, cell: Cell, *, tensors: bytes | None = None, config=None, 
     config = config or json.loads(json.dumps(cell.config()))
     identity, content = identity_of(config), tensors or f"{cell.seed} {cell.encoding}".encode()
     name = shards.tensors_name(identity, hashlib.sha256(content).hexdigest())
-    atomic.write_atomically(folder / name, lambda path: path.write_bytes(content))
+    files.write_atomically(folder / name, lambda path: path.write_bytes(content))
     found = measured(cell.seed, **more)
-    atomic.write_atomically(
+    files.write_atomically(
         folder / f"{identity}.parquet",
         lambda path: shards.write_shard(path, shards.make_shard(identity, config, found, content)),
     )

@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 from farfield import training
+from farfield.cell import PARTS, Cell
 from farfield.encodings import Content, Encoding, encodings
 from farfield.models import Forward, Inputs, Mechanism, models
-from farfield.models.head import Head, HeadParameters
+from farfield.models.head import Head
+from farfield.models.parameters import HeadParameters
 from farfield.normalizers import Normalizer, normalizers
 from farfield.normalizers.softmax import Softmax
 from farfield.positions import regimes
 from farfield.registry import Registry, traced
-from farfield.studies.cells import PARTS, Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks import Task, tasks
 from farfield.training import Knobs
 

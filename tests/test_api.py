@@ -10,8 +10,8 @@ import pytest
 
 import farfield as ff
 from farfield.api import TrainResult
-from farfield.report.terminal import train_tables
-from farfield.studies.results import to_arrays
+from farfield.cli.render.train import train_tables
+from farfield.results.result import to_arrays
 from support import small_cell, untrained
 
 SMALL = {"steps": 60, "sequences": 256, "model": "head:16", "vocabulary": 8, "test": (12, 16, 24)}

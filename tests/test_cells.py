@@ -11,10 +11,12 @@ import pytest
 from jax import numpy as jnp
 
 from farfield import training
+from farfield.cell import Cell
 from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
 from farfield.encodings.xpos import XPos
+from farfield.engine.programs import chunks
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.models.head import Head
@@ -22,8 +24,6 @@ from farfield.models.transformer import Transformer
 from farfield.normalizers.softmax import Softmax
 from farfield.positions.shifted import Fixed
 from farfield.positions.subset import RandomSubset
-from farfield.studies.cells import Cell
-from farfield.studies.programs import chunks
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 

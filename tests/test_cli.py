@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from farfield.cli import main
-from farfield.studies import study_file
+from farfield.study import file
 
 SMALL = ["--steps", "40", "--sequences", "64", "--model", "head:16", "--vocabulary", "8", "--test", "12,16,24"]
 
@@ -191,7 +191,7 @@ def test_a_reader_that_went_away_is_told_of_by_the_exit_code():
 )
 def test_no_memory_is_said_in_one_line(reason, capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    monkeypatch.setattr(study_file, "schema", lambda: (_ for _ in ()).throw(reason))
+    monkeypatch.setattr(file, "schema", lambda: (_ for _ in ()).throw(reason))
     with pytest.raises(SystemExit) as ended:
         main(["study", "schema"])
     said = capsys.readouterr()

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from farfield import evaluation, training
+from farfield.cell import Cell
 from farfield.encodings import encodings
+from farfield.engine.programs import evaluation_shape
+from farfield.engine.scheduler import run
 from farfield.errors import FarfieldError
 from farfield.evaluation import evaluate
 from farfield.models import Inputs, models
 from farfield.normalizers import normalizers
 from farfield.positions import regimes
-from farfield.random import Purpose, key_for
-from farfield.studies.cells import Cell
-from farfield.studies.programs import evaluation_shape
-from farfield.studies.results import from_arrays, to_arrays
-from farfield.studies.running import run
+from farfield.results.result import from_arrays, to_arrays
+from farfield.rng import Purpose, key_for
 from farfield.tasks import Positional, tasks
 from support import double_precision, quick_jit, small_cell, the_rest_slow
 

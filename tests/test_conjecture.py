@@ -10,11 +10,11 @@ import pytest
 
 import farfield as ff
 from farfield.cli import main
-from farfield.realizability import conjecture, deterministic, parting
-from farfield.realizability.encodings import feature_map, named
-from farfield.realizability.features import OneHot, OneNumber, Pairs
-from farfield.realizability.grid import Grid
-from farfield.realizability.trained import ADAM_EPS, ADAM_RATE, WAYS, train
+from farfield.papers.realizability.conjecture import cases, compare, search
+from farfield.papers.realizability.conjecture.train_kernel import ADAM_EPS, ADAM_RATE, WAYS, train
+from farfield.prediction.feature_maps import feature_map, named
+from farfield.prediction.features import OneHot, OneNumber, Pairs
+from farfield.prediction.grid import Grid
 
 FEW = 8
 SHAPE = (12, 16)
@@ -23,11 +23,11 @@ SHAPE = (12, 16)
 @pytest.fixture
 def small(monkeypatch):
     """One compiled program a way of training, and short training."""
-    monkeypatch.setattr(conjecture, "SHAPES", (SHAPE, (12, 64)))
-    monkeypatch.setattr(conjecture, "BATCH", FEW)
-    monkeypatch.setitem(parting.STEPS, "limit", 1000)
+    monkeypatch.setattr(search, "SHAPES", (SHAPE, (12, 64)))
+    monkeypatch.setattr(search, "BATCH", FEW)
+    monkeypatch.setitem(compare.STEPS, "limit", 1000)
     for way in ("descent", "adam"):
-        monkeypatch.setitem(parting.STEPS, way, 500)
+        monkeypatch.setitem(compare.STEPS, way, 500)
 
 
 def trained_kernels(ready, way, steps):
@@ -39,7 +39,7 @@ def case(features, wanted, trained):
     wanted = np.asarray(wanted)
     rows = np.flatnonzero(wanted >= 0)
     grid = Grid(rows, wanted[rows], np.arange(len(wanted)))
-    return deterministic.Case(0, "normal by pair", "by hand", "by hand", features, grid, trained, len(wanted))
+    return cases.Case(0, "normal by pair", "by hand", "by hand", features, grid, trained, len(wanted))
 
 
 def by_offset(vectors):
@@ -54,15 +54,15 @@ TIE = case(by_offset([(-1, -1), (0, 0), (-1, 1), *[(0, -1)] * 9]), [-1, *range(1
 
 def drawn(count, seed=0):
     """Cases of random families that are decided, with at most 16 features."""
-    numbers = (number for number in range(200) if number % len(deterministic.FAMILIES) != 6)
-    prepared = (parting.prepare(deterministic.draw(seed, number)) for number in numbers)
-    ready = (one for one in prepared if isinstance(one, parting.Ready))
+    numbers = (number for number in range(200) if number % len(cases.FAMILIES) != 6)
+    prepared = (compare.prepare(cases.draw(seed, number)) for number in numbers)
+    ready = (one for one in prepared if isinstance(one, compare.Ready))
     return [next(ready) for _ in range(count)]
 
 
 def test_a_case_depends_on_its_seed_and_number_alone():
     for number in (0, 1, 4, 5):
-        one, again, other = (deterministic.draw(seed, number) for seed in (7, 7, 8))
+        one, again, other = (cases.draw(seed, number) for seed in (7, 7, 8))
         assert (one.rule, one.phi, one.trained, one.tested) == (again.rule, again.phi, again.trained, again.tested)
         np.testing.assert_array_equal(one.grid.targets, again.grid.targets)
         rows = np.arange(one.tested)
@@ -77,9 +77,9 @@ def test_every_positional_task_and_encoding_is_drawn():
     from farfield.tasks.base import Positional
 
     positional = {name for name in tasks if issubclass(tasks[name], Positional)}
-    assert {name.partition(":")[0] for name in deterministic.TASKS} == positional
-    assert set(deterministic.SETTINGS) <= set(encodings)
-    assert deterministic.FAMILIES.index(deterministic.ENCODINGS) == 6
+    assert {name.partition(":")[0] for name in cases.TASKS} == positional
+    assert set(cases.SETTINGS) <= set(encodings)
+    assert cases.FAMILIES.index(cases.ENCODINGS) == 6
 
 
 def test_training_is_gradient_descent_and_adam_on_the_cross_entropy():
@@ -117,42 +117,42 @@ def test_training_is_gradient_descent_and_adam_on_the_cross_entropy():
 def test_the_limit_has_the_largest_margin_and_decides_rows_as_the_selected_kernel():
     ready = drawn(FEW)
     for one, kernel in zip(ready, trained_kernels(ready, "limit", 20000), strict=True):
-        result = parting.judge(one, "limit", kernel)
+        result = compare.judge(one, "limit", kernel)
         assert 1 - 1e-4 < result.margin <= 1 + 1e-9
         assert result.outcome == "agreed"
         apart = np.linalg.norm(kernel / np.linalg.norm(kernel) - one.selected.kernel / one.selected.solution.norm)
         assert apart <= math.sqrt(2 * (1 - result.margin)) + 1e-7
-    unfinished = parting.judge(one, "limit", trained_kernels([one], "limit", 1)[0])
-    assert (unfinished.outcome, unfinished.margin < 1 - parting.SHORTFALL) == ("not trained", True)
+    unfinished = compare.judge(one, "limit", trained_kernels([one], "limit", 1)[0])
+    assert (unfinished.outcome, unfinished.margin < 1 - compare.SHORTFALL) == ("not trained", True)
 
 
 def test_a_tie_at_the_selected_kernel_is_decided_by_training():
     """A case in two dimensions that can be checked by hand: alpha is 0 and the trained kernel wins every row."""
-    selected = parting.select(TIE.features, TIE.trained_grid)
+    selected = compare.select(TIE.features, TIE.trained_grid)
     np.testing.assert_allclose(selected.kernel, [1, 0], atol=1e-12)
     found = selected.on(TIE.deep)
     assert not found.won.any()
     np.testing.assert_allclose(found.margin, 0, atol=found.tolerance.max())
-    assert parting.prepare(TIE) == parting.EXCLUDED.tied
+    assert compare.prepare(TIE) == compare.EXCLUDED.tied
     # With a row that is decided before the ties begin, there is something to train.
     decided = TIE.features.of(np.arange(12))
     decided[3] = (-3, 0)
-    one = parting.prepare(dataclasses.replace(TIE, features=by_offset(decided)))
+    one = compare.prepare(dataclasses.replace(TIE, features=by_offset(decided)))
     assert (int(one.decided.sum()), int(one.tied.sum())) == (1, 8)
     (kernel,) = trained_kernels([one], "descent", 20000)
     assert kernel[1] == pytest.approx(math.log(2) / 2, rel=1e-3)
-    result = parting.judge(one, "descent", kernel)
+    result = compare.judge(one, "descent", kernel)
     assert result.outcome == "agreed" and result.rows.won.all() and one.found.won.sum() == 1
 
 
 def test_one_plane_of_rope_ties_where_its_head_is_right():
     """Offset 1 to length 8 with d = 2: the active rivals are 2 and 7, so offset 2 + 7 - 1 mirrors offset 1."""
     features = feature_map(named("rope", 8, 16), 2)
-    one = parting.prepare(case(features, [-1, *range(15)], 8))
+    one = compare.prepare(case(features, [-1, *range(15)], 8))
     assert one.tied.tolist() == [True] * 6 + [False] * 2
     assert not one.found.won.any()
     for way in ("limit", "descent", "adam"):
-        result = parting.judge(one, way, trained_kernels([one], way, 4000)[0])
+        result = compare.judge(one, way, trained_kernels([one], way, 4000)[0])
         assert result.rows.won[:6].all(), way
 
 
@@ -177,13 +177,13 @@ def test_what_decides_nothing_is_excluded_with_its_reason():
     pairs = case(OneHot(lambda query, key: query * 100 + key), [0] * 8, 4)
     many = case(OneHot(lambda query, key: query * 100 + key, np.arange(1200)), [0] * 8, 4)
     late = case(by_offset(np.eye(8)), [-1] * 4 + [0] * 4, 4)
-    assert parting.prepare(late) == parting.EXCLUDED.untaught
-    assert parting.prepare(nothing) == parting.EXCLUDED.unrealizable
-    assert parting.prepare(pairs) == parting.EXCLUDED.unseen
-    assert parting.prepare(many) == parting.EXCLUDED.large
+    assert compare.prepare(late) == compare.EXCLUDED.untaught
+    assert compare.prepare(nothing) == compare.EXCLUDED.unrealizable
+    assert compare.prepare(pairs) == compare.EXCLUDED.unseen
+    assert compare.prepare(many) == compare.EXCLUDED.large
     # Row 3 ties with its farthest key; later rows want offset 1, which has no chance, and have a key that is unseen.
     both = by_offset([(1, 0, 0), (0, 0, 0), (0, 0, 0), (1, 0, 0), *[(0, 0, 1)] * 4])
-    assert parting.prepare(case(both, [0, 1, 2, 3, 3, 4, 5, 6], 3)) == parting.EXCLUDED.both
+    assert compare.prepare(case(both, [0, 1, 2, 3, 3, 4, 5, 6], 3)) == compare.EXCLUDED.both
 
 
 def test_a_search_counts_all_it_tried_and_repeats_itself(small):
@@ -209,10 +209,10 @@ def test_a_planted_counterexample_is_found(small, monkeypatch):
         return dataclasses.replace(selected, solution=solution._replace(kernel=-solution.kernel)) if selected.realizes \
             else selected  # fmt: skip
 
-    select = parting.select
-    monkeypatch.setattr(parting, "select", wrong)
-    monkeypatch.setattr(conjecture, "LONGEST", 20)
-    found = conjecture.search(seed=2, cases=7, seconds=60)
+    select = compare.select
+    monkeypatch.setattr(compare, "select", wrong)
+    monkeypatch.setattr(search, "LONGEST", 20)
+    found = search.search(seed=2, cases=7, seconds=60)
     assert 0 < len(found.survivors) == found.count("limit", "parted")
     assert f"{len(found.survivors)} still part" in found.conclusion
     shown = found.survivors[0]
@@ -230,13 +230,13 @@ def test_refused_cases_are_counted_and_ctrl_c_keeps_what_was_tried(small, monkey
     def stop(so_far, elapsed):
         raise KeyboardInterrupt
 
-    found = conjecture.search(cases=100, progress=stop)
+    found = search.search(cases=100, progress=stop)
     assert (found.interrupted, found.tried) == (True, FEW)
     assert found.unfinished == found.decided > 0 and "not trained to the end" in found.conclusion
-    monkeypatch.setattr(conjecture, "draw", refuse)
-    found = conjecture.search(cases=100, progress=stop)
+    monkeypatch.setattr(search, "draw", refuse)
+    found = search.search(cases=100, progress=stop)
     assert (found.interrupted, found.tried, found.decided) == (True, FEW, 0)
-    assert found.tallies["waves"].excluded == {parting.EXCLUDED.refused: 1}
+    assert found.tallies["waves"].excluded == {compare.EXCLUDED.refused: 1}
 
 
 def run(capsys, *arguments):

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from farfield import training
+from farfield.cell import Cell
 from farfield.encodings import encodings
+from farfield.engine.programs import evaluation_shape, knobs_of
 from farfield.evaluation import Evaluation, evaluate
+from farfield.intervals import bootstrap, clustered, over_seeds, wilson
 from farfield.models import models
 from farfield.normalizers import normalizers
 from farfield.positions import regimes
-from farfield.statistics import bootstrap, clustered, over_seeds, wilson
-from farfield.studies.cells import Cell
-from farfield.studies.programs import evaluation_shape, knobs_of
 from farfield.tasks import tasks
 from support import quick_jit, small_cell, the_rest_slow
 

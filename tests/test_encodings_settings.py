@@ -11,10 +11,10 @@ import pytest
 
 from bad_settings import BAD_SETTINGS
 from conformance import LONGEST, WIDTH, as_arrays, assert_finite, logits_of, ready
+from farfield.cell import Cell
 from farfield.encodings import encodings, get
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
-from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from support import (
     ALL_SPECS,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import pickle
-import signal
 import threading
 import time
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
@@ -18,18 +16,18 @@ import pytest
 from safetensors.numpy import save
 
 from farfield.cli import progress as lines
+from farfield.engine import base, programs, scheduler
+from farfield.engine.base import Engine, EngineError
+from farfield.engine.open import open_engine
+from farfield.engine.programs import Trained
+from farfield.engine.scheduler import Made, complete, run
 from farfield.errors import FarfieldError, ListedError
 from farfield.models.head import Head
-from farfield.studies import engines, processes, programs, running
-from farfield.studies.checkpoints import Checkpoints
-from farfield.studies.engines import Engine, EngineError, engine
-from farfield.studies.processes import Processes
-from farfield.studies.programs import Trained
-from farfield.studies.query import OpenStore
-from farfield.studies.results import CellResult
-from farfield.studies.running import Made, complete, run
-from farfield.studies.store import Store
-from farfield.studies.verifying import verify
+from farfield.results.result import CellResult
+from farfield.store.checkpoints import Checkpoints
+from farfield.store.reader import OpenStore
+from farfield.store.store import Store
+from farfield.store.verify import verify
 from farfield.training import Run
 from support import assert_same_bits, cells_of, small_cell, untrained
 
@@ -97,7 +95,7 @@ def test_the_chunk_whose_workers_die_is_halved_and_no_other_is_blamed(made):
 
     found, tried, heard, kept = completed(outcome, made)
     assert sorted(kept) == list(range(8)) and found.failures == ()
-    assert tried.count(([0, 1, 2, 3], 4)) == running.MOST_DEATHS == tried.count(([0, 1], 2))
+    assert tried.count(([0, 1, 2, 3], 4)) == scheduler.MOST_DEATHS == tried.count(([0, 1], 2))
     assert tried.count(([4, 5, 6, 7], 4)) == tried.count(([0], 1)) == tried.count(([2, 3], 2)) == 1
     assert len(heard.said) == 2 and all("3 workers died over it" in text for text in heard.said)
     assert heard.trained == pytest.approx(8) and heard.done == 8
@@ -106,7 +104,7 @@ def test_the_chunk_whose_workers_die_is_halved_and_no_other_is_blamed(made):
 def test_a_chunk_that_fails_costs_its_own_cells_and_is_told_of(made, tmp_path):
     def outcome(seeds, lanes):
         if 5 in seeds:
-            raise running.ChunkError("ValueError: a mistake")
+            raise scheduler.ChunkError("ValueError: a mistake")
 
     found, _, heard, kept = completed(outcome, made, store=Store(tmp_path))
     assert kept == [0, 1, 2, 3]
@@ -140,9 +138,9 @@ def test_a_lost_engine_ends_the_run_with_what_came_before_it_kept(made, tmp_path
 
 def test_an_engine_that_says_it_is_lost_ends_the_run(made):
     def outcome(seeds, lanes):
-        raise EngineError("worker processes end as they start")
+        raise EngineError("no worker is left")
 
-    with pytest.raises(EngineError, match="end as they start"):
+    with pytest.raises(EngineError, match="no worker is left"):
         completed(outcome, made)
 
 
@@ -163,7 +161,7 @@ def test_training_that_is_done_again_is_told_of_once(made, monkeypatch):
             told.set()
 
     told, shares, heard = threading.Event(), [], Hearing()
-    monkeypatch.setattr(running, "run_chunk", run_chunk)
+    monkeypatch.setattr(scheduler, "run_chunk", run_chunk)
     run(CELLS[:LANES], progress=heard, workers=1)
     assert shares[0] == LANES / 2
     assert heard.trained == pytest.approx(LANES)
@@ -218,42 +216,16 @@ def test_a_store_that_cannot_be_written_ends_the_run_at_once_while_chunks_run(ma
     def full(*_):
         raise FarfieldError("No space left on device")
 
-    monkeypatch.setattr(running, "run_chunk", run_chunk)
+    monkeypatch.setattr(scheduler, "run_chunk", run_chunk)
     monkeypatch.setattr(Store, "write", full)
     before = time.monotonic()
     with pytest.raises(FarfieldError, match="No space left"):
         run(CELLS, Store(tmp_path), workers=2)
     assert given_up.wait(10)
     assert time.monotonic() - before < 20
-    while engines.busy():  # the thread ends, and with it what Python would wait for
+    while base.busy():  # the thread ends, and with it what Python would wait for
         assert time.monotonic() - before < 30
         time.sleep(0.01)
-
-
-def test_a_worker_process_that_dies_takes_its_call_alone_and_none_outlives_its_executor():
-    with engine("processes", workers=2) as found:
-        pool = found.executor
-        other = pool.submit(time.sleep, 2)
-        with pytest.raises(BrokenExecutor):
-            pool.submit(signal.raise_signal, signal.SIGKILL).result(60)
-        first = pool.submit(os.getpid).result(60)  # by a new process, for the other one is busy
-        assert first != os.getpid()
-        other.result(60)
-    pool = Processes(1)
-    pool.submit(os.getpid).result(60)
-    asleep = pool.submit(time.sleep, 600)
-    while not asleep.running():
-        time.sleep(0.01)
-    pool.shutdown(wait=False, cancel_futures=True)
-    assert isinstance(asleep.exception(30), BrokenExecutor)
-
-
-def test_processes_that_cannot_start_are_said_to_in_a_line(monkeypatch):
-    monkeypatch.setattr(processes, "_begin", len)
-    pool = Processes(1)
-    with pytest.raises(EngineError, match="__main__"):
-        pool.submit(os.getpid).result(60)
-    pool.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -262,17 +234,17 @@ def test_processes_that_cannot_start_are_said_to_in_a_line(monkeypatch):
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB"), MemoryError, "RESOURCE_EXHAUSTED: 1 GB"),
         (MemoryError("none left"), MemoryError, "none left"),
         (ListedError(["one", "two"]), FarfieldError, "one two"),
-        (UnicodeDecodeError("utf-8", b"", 0, 1, "why"), running.ChunkError, "UnicodeDecodeError: 'utf-8' codec"),
+        (UnicodeDecodeError("utf-8", b"", 0, 1, "why"), scheduler.ChunkError, "UnicodeDecodeError: 'utf-8' codec"),
     ],
 )
 def test_errors_elsewhere_can_be_sent_here(reason, kind, text, monkeypatch):
     def fail(chunk, **_):
         raise reason
 
-    monkeypatch.setattr(running, "run_chunk", fail)
-    monkeypatch.setattr(running, "forget_programs", lambda: None)
+    monkeypatch.setattr(scheduler, "run_chunk", fail)
+    monkeypatch.setattr(scheduler, "forget_programs", lambda: None)
     with pytest.raises(kind) as caught:
-        running.run_elsewhere([[CELLS[0]]], 4, None)
+        scheduler.run_elsewhere([[CELLS[0]]], 4, None)
     arrived = pickle.loads(pickle.dumps(caught.value))
     assert type(arrived) is kind and str(arrived).startswith(text)
 
@@ -332,7 +304,7 @@ def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that
     assert verify(tmp_path).findings == []
     content = latest.read_bytes()
 
-    name = f"{programs.as_trained(other).identity}-{latest.name[17:]}"
+    name = f"{other.as_trained().identity}-{latest.name[17:]}"
     (folder / name).write_bytes(content)  # renamed
     assert (reached(other), reached()) == (None, 6)
     (folder / name).unlink()
@@ -351,7 +323,7 @@ def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that
     keeper.save(cell, 9, state(9))  # no step to go on from
     assert reached() is None
     keeper.save(other, 3, state(3))
-    with engine("local") as threads:  # a stop came between storing the cell and forgetting its way
+    with open_engine("local") as threads:  # a stop came between storing the cell and forgetting its way
         complete([cell], {cell}, Store(tmp_path), threads)
     assert (reached(), reached(other)) == (None, 3)
     keeper.remove([other])
@@ -409,7 +381,7 @@ def test_fifty_steps_and_fifty_more_after_a_stop_equal_a_hundred(tmp_path, monke
     assert resumed()[0] == 0.3
     for path in (tmp_path / "checkpoints").iterdir():
         path.unlink()
-    name = programs.as_trained(dataclasses.replace(cell, seed=1)).identity
+    name = dataclasses.replace(cell, seed=1).as_trained().identity
     kept.with_name(kept.name.replace(kept.name[:16], name)).write_bytes(whole)
     (other,) = programs.run_chunk([[dataclasses.replace(cell, seed=1)]], keeper=keeper)
     assert not np.array_equal(other.losses[:50], undisturbed.losses[:50])
@@ -417,9 +389,9 @@ def test_fifty_steps_and_fifty_more_after_a_stop_equal_a_hundred(tmp_path, monke
     # Once the cell is stored, they are gone, and so is one that a stop left behind after the cell was stored.
     assert (tmp_path / "checkpoints").exists()
     store.write(undisturbed)
-    with engine("local") as threads:
+    with open_engine("local") as threads:
         complete([cell], {cell}, store, threads)
-    assert [path.name for path in (tmp_path / "checkpoints").glob(f"{programs.as_trained(cell).identity}*")] == []
+    assert [path.name for path in (tmp_path / "checkpoints").glob(f"{cell.as_trained().identity}*")] == []
 
 
 def test_plain_lines_tell_cells_rate_and_time_left(monkeypatch, capsys):

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from farfield import environment
+from farfield.engine import programs
+from farfield.engine.scheduler import run
 from farfield.environment import ASSUMED, REFUSED, assumed
 from farfield.errors import FarfieldError
-from farfield.report.drawing import STYLE, new_figure, save
-from farfield.studies import programs
-from farfield.studies.results import to_arrays
-from farfield.studies.running import run
+from farfield.plotting.style import STYLE, new_figure, save
+from farfield.results.result import to_arrays
 from support import small_cell, the_rest_slow
 
 CELL = small_cell("rope", steps=3, batch=8, sequences=16, lengths=(8, 12))

@@ -9,7 +9,7 @@ import pytest
 from farfield.papers.base import Effort
 from farfield.papers.realizability import escapes
 from farfield.papers.verdicts import judge
-from farfield.report.drawing import save
+from farfield.plotting.style import save
 from support import untrained
 
 LENGTHS = np.array(escapes.LENGTHS)

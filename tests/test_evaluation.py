@@ -15,8 +15,8 @@ from farfield import evaluation
 from farfield.encodings import Content
 from farfield.evaluation import EvaluationShape, evaluate, mean_logits
 from farfield.models.head import Head
-from farfield.random import Purpose, key_for
 from farfield.registry import Registry
+from farfield.rng import Purpose, key_for
 from farfield.tasks import Positional, Task
 from support import double_precision, drawn_head, example, head_forward, make_knobs, quick_jit
 

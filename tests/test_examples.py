@@ -10,9 +10,9 @@ import pytest
 
 import farfield as ff
 from farfield.cli import main
-from farfield.studies.plan import plan
-from farfield.studies.study_running import run_study
-from farfield.studies.verifying import verify
+from farfield.store.verify import verify
+from farfield.study.plan import plan
+from farfield.study.run import run
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
@@ -53,7 +53,7 @@ def queries(name: str) -> list[str]:
 @each
 def test_an_example_runs_and_answers_the_queries_of_its_page(path, tmp_path, capsys):
     study = ff.load_study(path)
-    found = run_study(study, tmp_path / "store", budget="quick")
+    found = run(study, tmp_path / "store", budget="quick")
     assert not found.outcome.failures
     assert verify(found.folder).sound
     store = ff.open(found.folder)

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import farfield as ff
-from farfield.realizability import solve
-from farfield.report import figures
-from farfield.report.curves_svg import Curve, Frame, Point, picture
-from farfield.report.drawing import curve, new_figure, style_of, whole_numbers
-from farfield.report.predictions import prediction_figure
-from farfield.studies.results import CellResult
+from farfield.plotting import figures
+from farfield.plotting.predictions import prediction_figure
+from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
+from farfield.prediction import solve
+from farfield.reporting.curves_svg import Curve, Frame, Point, picture
+from farfield.results.result import CellResult
 from support import small_cell, untrained
 
 LENGTHS = (4, 12, 16, 24, 40)

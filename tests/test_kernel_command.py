@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import farfield as ff
+from farfield.analysis.kernels import split_encodings
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.kernels import split_encodings
+from farfield.plotting.style import check_path
 from farfield.probes.kernel import ROUNDING, first_valley, kernel, kernel_by_blocks, kernel_shape
 from farfield.probes.kernel_dilution import rival_sums, target_dilution
-from farfield.report.drawing import check_path
 
 ROPE128 = 500000.0 ** (-np.arange(0, 128, 2) / 128)
 
@@ -314,7 +314,7 @@ def test_numbers_of_any_kind_and_size_are_taken_for_what_they_are():
 
 
 def test_a_figure_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("farfield.kernels.kernel", lambda *_, **__: pytest.fail("computed first"))
+    monkeypatch.setattr("farfield.analysis.kernels.kernel", lambda *_, **__: pytest.fail("computed first"))
     taken = tmp_path / "taken.png"
     taken.mkdir()
     for place, words in ((taken, "Is a directory"), ("/proc/x.png", "/proc/x.png: "), ("/sys/x.png", "/sys/x.png: ")):

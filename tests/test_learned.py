@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from farfield import training
+from farfield.cell import Cell
 from farfield.encodings.learned import Learned
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
-from farfield.studies.cells import Cell
-from farfield.studies.study import PROBES
+from farfield.study.study import PROBES
 from farfield.tasks.offset import FixedOffset
 from farfield.training import Shape
 from support import double_precision, make_knobs, quick_jit, train_at_once

@@ -10,8 +10,8 @@ import pytest
 
 import farfield as ff
 from farfield import api
-from farfield.realizability import conjecture
-from farfield.studies.summary import summarize
+from farfield.papers.realizability.conjecture import search
+from farfield.seeds.summary import summarize
 
 INTEGERS = [np.int64, np.uint8, np.int32, jnp.int32, np.array]
 REALS = [np.float32, np.float64, np.array, jnp.float32]
@@ -108,7 +108,7 @@ def test_kernel_takes_bases_in_an_array(bases):
 
 @pytest.mark.parametrize("whole", INTEGERS)
 def test_conjecture_and_summaries_take_numbers_of_any_kind(whole, monkeypatch):
-    monkeypatch.setattr(conjecture._Searcher, "run", lambda self, seconds, cases, _: (self.search.seed, seconds, cases))
+    monkeypatch.setattr(search._Searcher, "run", lambda self, seconds, cases, _: (self.search.seed, seconds, cases))
     assert ff.conjecture(seconds=whole(1), seed=whole(2), cases=whole(3)) == (2, 1.0, 3)
     assert summarize([], wanted=whole(2), fit=whole(1)) == []
 

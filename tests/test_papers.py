@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from farfield.cell import Cell
 from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.models.transformer import Transformer
@@ -16,12 +17,11 @@ from farfield.papers.implicit_bias import figure6
 from farfield.papers.implicit_bias.budgets import BUDGETS
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, SWEEP_SEEDS
 from farfield.papers.implicit_bias.table5 import shape_of
+from farfield.papers.page import write_page
 from farfield.papers.reproduce import plan, reproduce, select_items, write_files
 from farfield.papers.verdicts import Verdict, judge
-from farfield.report.drawing import save
-from farfield.report.page import write_page
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.plotting.style import save
+from farfield.results.result import CellResult
 from farfield.tasks.offset import FixedOffset
 from support import untrained
 

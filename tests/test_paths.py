@@ -18,17 +18,20 @@ from typing import Any
 import pytest
 
 import farfield as ff
-from farfield.arguments import path_of
+from farfield._checks import path_of
 from farfield.cli import main
 from farfield.errors import FarfieldError
 from farfield.printing import command
-from farfield.report.study_again import python_of
-from farfield.report.study_content import gather
-from farfield.report.study_page import command_of, render
-from farfield.studies import index, record
-from farfield.studies.record import Record
-from farfield.studies.store import Store
-from farfield.studies.study import Study
+from farfield.reporting.gather import gather
+from farfield.reporting.page import command_of, render
+from farfield.reporting.rerun import python_of
+from farfield.reporting.sentences import to_json
+from farfield.store import index
+from farfield.store.store import Store
+from farfield.study import record
+from farfield.study.record import Record
+from farfield.study.run import run
+from farfield.study.study import Study
 from support import the_rest_slow, untrained
 
 # DuckDB reads columns, patterns, home folders and addresses into names; shells, pages and terminals more.
@@ -113,7 +116,7 @@ def everything(name: str) -> dict:
     for copied in (shlex.split(again)[2], shlex.split(export)[3]):
         assert not copied.startswith("-")
         assert path_of(copied, "folder").samefile(content.folder)
-    assert path_of(ast.literal_eval(python.rpartition("study.run(")[2][:-1]), "folder").samefile(content.folder)
+    assert path_of(ast.literal_eval(python.rpartition("ff.run(study, ")[2][:-1]), "folder").samefile(content.folder)
     about = {word: asked("study", word, "--", name) for word in ("status", "verify")}
     for one in about.values():
         assert Path(one.pop("folder")).samefile(content.folder)
@@ -124,7 +127,7 @@ def everything(name: str) -> dict:
         "losses": [result.losses.tolist() for result in store.results()],
         "sql": asked("study", "sql", "--", name, query),
         "export": Path("out.csv").read_bytes(),
-        "report": content.to_json(),
+        "report": to_json(content),
         **about,
     }
 
@@ -265,7 +268,7 @@ def test_python_refuses_what_names_no_path(name, wanted, tmp_path, monkeypatch):
         lambda: ff.load_study(name),
         lambda: gather(name),
         lambda: Store(name),
-        *([lambda: wanted.run(name), lambda: ff.train(out=name)] if name is not None else []),
+        *([lambda: run(wanted, name), lambda: ff.train(out=name)] if name is not None else []),
     ):
         with pytest.raises(FarfieldError, match=r"must name|is an address|has no home|not a name in UTF-8"):
             act()

@@ -8,9 +8,9 @@ import pytest
 
 import farfield as ff
 from farfield.cli import main
-from farfield.realizability.atlas import atlas, carrying_over, to_csv
-from farfield.report.drawing import save
-from farfield.report.predictions import atlas_figure, in_short, prediction_figure
+from farfield.plotting.predictions import atlas_figure, in_short, prediction_figure
+from farfield.plotting.style import save
+from farfield.prediction.atlas import atlas, carrying_over, to_csv
 
 SMALL = ["--trained", "8", "--tested", "16"]
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farfield.errors import FarfieldError
+from farfield.intervals import over_seeds, t_halfwidth, wilson
 from farfield.lengths import range_of
 from farfield.probes import attention, carrier, dilution, kernel, kernel_dilution
 from farfield.probes.accuracy import accuracy, range_means
 from farfield.probes.linear_attention import interpolant, retrieval_accuracy
 from farfield.probes.position_table import table_norms
 from farfield.probes.spectrum import top_energy
-from farfield.statistics import over_seeds, t_halfwidth, wilson
 
 LENGTHS = np.array([12, 16, 20, 24, 32, 40, 48])
 

@@ -7,11 +7,11 @@ import pytest
 
 from farfield.errors import FarfieldError
 from farfield.positions import regimes
-from farfield.random import Purpose
-from farfield.realizability import Prediction, solve
-from farfield.realizability.atlas import atlas_encodings
-from farfield.realizability.grid import grid, targets
-from farfield.realizability.openness import BUDGET
+from farfield.prediction import Prediction, solve
+from farfield.prediction.atlas import atlas_encodings
+from farfield.prediction.grid import grid, targets
+from farfield.prediction.sensitivity import BUDGET
+from farfield.rng import Purpose
 from farfield.tasks import tasks
 from support import the_rest_slow
 
@@ -262,7 +262,7 @@ def test_long_grids_are_quick_and_small():
 
     code = """
 import json, resource, time
-from farfield.realizability import solve
+from farfield.prediction import solve
 start = time.perf_counter()
 found = {task: solve("rope", task, trained=64, tested=4096) for task in ("offset:2", "position:0")}
 seconds = time.perf_counter() - start

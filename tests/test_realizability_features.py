@@ -11,10 +11,10 @@ from farfield.encodings import Encoding, encodings
 from farfield.encodings.key_only import KeyOnly
 from farfield.encodings.rotary import Rotary
 from farfield.errors import FarfieldError
-from farfield.realizability import feature_map
-from farfield.realizability.encodings import named
-from farfield.realizability.features import OneHot, independent
-from farfield.realizability.initial import first_kernel, untrained
+from farfield.prediction import feature_map
+from farfield.prediction.feature_maps import named
+from farfield.prediction.features import OneHot, independent
+from farfield.prediction.initialization import first_kernel, untrained
 from support import SPECS, Parameters, Triangle, pair_logits
 
 WIDTH, TRAINED, LENGTH = 8, 8, 14

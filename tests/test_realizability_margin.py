@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from farfield.realizability.margin import shortest
+from farfield.prediction.least_norm import shortest
 
 
 def drawn(seed, *, feasible):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from farfield.encodings import encodings
+from farfield.engine.programs import chunks
 from farfield.papers import PAPERS
 from farfield.papers.base import Effort
 from farfield.papers.realizability import atlas, initialization, separation, theorems
 from farfield.papers.realizability.picture import grid_figure
 from farfield.papers.realizability.setup import ENCODINGS, LENGTHS, SEEDS, TASKS, score, scores_of, series_of
 from farfield.papers.verdicts import judge
-from farfield.report.drawing import save
-from farfield.studies.programs import chunks
+from farfield.plotting.style import save
 from support import untrained
 
 PAPER = PAPERS["realizability"]

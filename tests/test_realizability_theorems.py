@@ -14,15 +14,15 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from farfield.positions import regimes
-from farfield.realizability import feature_map, solve
-from farfield.realizability.encodings import named
-from farfield.realizability.features import FARTHEST, OneHot, OneNumber, Pairs
-from farfield.realizability.grid import Grid, differences, grid, targets
-from farfield.realizability.line import in_order, line_of
-from farfield.realizability.margin import shortest
-from farfield.realizability.openness import Deep, Openness, openness
-from farfield.realizability.selection import Selected, _by_pairs, ordered, rows_of, select, static_bound
-from farfield.realizability.transfer import curve, deep_row_count, dual, dual_targets, sufficient_mass
+from farfield.prediction import feature_map, solve
+from farfield.prediction.feature_maps import named
+from farfield.prediction.features import FARTHEST, OneHot, OneNumber, Pairs
+from farfield.prediction.grid import Grid, differences, grid, targets
+from farfield.prediction.least_norm import shortest
+from farfield.prediction.line import in_order, line_of
+from farfield.prediction.selection import Selected, _by_pairs, ordered, rows_of, select, static_bound
+from farfield.prediction.sensitivity import Deep, Openness, openness
+from farfield.prediction.transfer import curve, deep_row_count, dual, dual_targets, sufficient_mass
 from farfield.tasks import tasks
 
 WIDTH = 8
@@ -377,8 +377,8 @@ def test_positions_drawn_at_random_are_compared_pair_by_pair():
 def test_a_few_constraints_at_a_time_give_the_same_kernel(spec, task, monkeypatch):
     of = grid(tasks.parse(task), 1, 8, FIXED, 8)
     everything = select(map_of(spec), of)
-    monkeypatch.setattr("farfield.realizability.selection.AT_ONCE", 0)
-    monkeypatch.setattr("farfield.realizability.selection.ADDED", 2)
+    monkeypatch.setattr("farfield.prediction.selection.AT_ONCE", 0)
+    monkeypatch.setattr("farfield.prediction.selection.ADDED", 2)
     few = select(map_of(spec), of)
     assert len(few.rows) < len(everything.rows) or spec == "learned"  # where every pair binds
     np.testing.assert_allclose(few.kernel, everything.kernel, atol=1e-6 * everything.solution.norm)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farfield.cell import Cell
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
 from farfield.registry import Registry, traced
-from farfield.studies.cells import Cell
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from support import traced_fields

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farfield.cell import Cell
 from farfield.encodings.rope import Rope, frequencies, rotate_pairs
 from farfield.errors import FarfieldError
 from farfield.models import Mechanism, lookup
 from farfield.models.head import Head
 from farfield.normalizers.softmax import Softmax
-from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 from support import double_precision, drawn_head, quick_jit, vectors
 

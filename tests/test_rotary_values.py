@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import farfield.encodings
+from farfield.analysis.kernels import kernel
 from farfield.encodings import encodings
 from farfield.encodings.longrope import LongRope
 from farfield.encodings.p_rope import PRope
@@ -22,7 +23,6 @@ from farfield.encodings.scaled_rope import NTK, DynamicNTK, PositionInterpolatio
 from farfield.encodings.xpos import XPos
 from farfield.encodings.yarn import Yarn
 from farfield.errors import FarfieldError
-from farfield.kernels import kernel
 from support import SPECS, TRAINED, double_precision, example, quick_jit, vectors
 
 ROTARY_SPECS = [spec for spec in SPECS if isinstance(encodings.parse(spec), Rotary)]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from farfield.encodings.rope import Rope
+from farfield.engine import programs, scheduler
+from farfield.engine.programs import chunks
+from farfield.engine.scheduler import run
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
-from farfield.studies import programs, running
-from farfield.studies.programs import chunks
-from farfield.studies.running import run
-from farfield.studies.store import Store
+from farfield.store.store import Store
 from support import assert_same_bits, cells_of, small_cell
 
 LANES = Head.lanes
@@ -47,9 +47,9 @@ class Heard:
 def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path, monkeypatch):
     first, second = small_cell(seed=20), small_cell(seed=21)
     count = []
-    original = running.run_chunk
+    original = scheduler.run_chunk
     monkeypatch.setattr(
-        running, "run_chunk", lambda chunk, **given: count.extend(cells_of(chunk)) or original(chunk, **given)
+        scheduler, "run_chunk", lambda chunk, **given: count.extend(cells_of(chunk)) or original(chunk, **given)
     )
     store, heard = Store(tmp_path), Heard()
     results = run([second, first, second], store, progress=heard)
@@ -63,7 +63,7 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
 
 
 def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "run_chunk", lambda *chunk, **given: pytest.fail("ran"))
+    monkeypatch.setattr(scheduler, "run_chunk", lambda *chunk, **given: pytest.fail("ran"))
     bad = dataclasses.replace(small_cell(), model=Head(63))
     with pytest.raises(FarfieldError, match="d = 63"):
         run([small_cell(), bad], Store(tmp_path))
@@ -76,8 +76,8 @@ def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over
 
     tried = []
 
-    monkeypatch.setattr(running, "run_chunk", fail)
-    monkeypatch.setattr(running, "forget_programs", lambda: forgotten.append(1))
+    monkeypatch.setattr(scheduler, "run_chunk", fail)
+    monkeypatch.setattr(scheduler, "forget_programs", lambda: forgotten.append(1))
     heard, forgotten = Heard(), []
     with pytest.raises(FarfieldError, match=r"out of memory with width 64.*make one of them smaller"):
         run([small_cell(seed=seed) for seed in range(9)], Store(tmp_path), progress=heard)
@@ -95,8 +95,8 @@ def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypat
             raise MemoryError("too wide")
         return [dataclasses.replace(rope_result, cell=cell) for cell in cells_of(chunk)]
 
-    monkeypatch.setattr(running, "run_chunk", fail_on_the_second_chunk)
-    monkeypatch.setattr(running, "forget_programs", lambda: None)
+    monkeypatch.setattr(scheduler, "run_chunk", fail_on_the_second_chunk)
+    monkeypatch.setattr(scheduler, "forget_programs", lambda: None)
     cells = [small_cell(seed=seed) for seed in range(LANES + 1)]
     with pytest.raises(FarfieldError, match="out of memory"):
         run(cells, Store(tmp_path), workers=1)

@@ -12,13 +12,14 @@ from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.printing import short
-from farfield.report.study_content import gather
-from farfield.report.study_figures import atlas_figure, curves_figure
-from farfield.report.study_page import render
-from farfield.studies import record
-from farfield.studies.record import Record
-from farfield.studies.store import Store
-from farfield.studies.study import Study
+from farfield.reporting.files import atlas_figure, curves_figure
+from farfield.reporting.gather import gather
+from farfield.reporting.page import render
+from farfield.reporting.sentences import sentences, to_json
+from farfield.store.store import Store
+from farfield.study import record
+from farfield.study.record import Record
+from farfield.study.study import Study
 from support import untrained
 
 PAIRS = 48
@@ -100,8 +101,8 @@ def test_tables_print_rows_of_numbers_short(folder, said):
 
 def test_a_report_prints_them_short_and_holds_them_whole(folder, said):
     content = gather(folder)
-    assert_short(" ".join(map(short, content.sentences())))
-    assert ";1.19;" in json.dumps(content.to_json())
+    assert_short(" ".join(map(short, sentences(content))))
+    assert ";1.19;" in json.dumps(to_json(content))
     page = render(content, "farfield report phi", "report")
     before, after = page.split('<section id="again">')
     assert_short(before.replace('<script type="application/json"', "<br"))

@@ -8,9 +8,9 @@ import pytest
 
 import farfield as ff
 from farfield.cli import main
-from farfield.report.study_content import gather
-from farfield.report.study_page import render
-from farfield.studies.store import Store
+from farfield.reporting.gather import gather
+from farfield.reporting.page import render
+from farfield.store.store import Store
 from farfield.tasks import tasks
 from support import small_cell, the_rest_slow, untrained
 from task_examples import TASKS, allows

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.cell import Cell
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.normalizers import normalizers
 from farfield.positions import regimes
 from farfield.registry import Registry, setting, traced
-from farfield.studies.cells import Cell
-from farfield.studies.settings import Settings
+from farfield.study.settings import Settings
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 

@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from farfield.engine import scheduler
+from farfield.engine.scheduler import run
 from farfield.errors import FarfieldError
 from farfield.normalizers.softmax import Softmax
-from farfield.studies import index, running
-from farfield.studies.atomic import machine
-from farfield.studies.query import OpenStore
-from farfield.studies.results import ARRAYS, CellResult
-from farfield.studies.running import run
-from farfield.studies.store import TEMPORARY, DamagedShard, Store
-from farfield.studies.verifying import verify
+from farfield.results.result import ARRAYS, CellResult
+from farfield.store import index
+from farfield.store.files import machine
+from farfield.store.reader import OpenStore
+from farfield.store.store import TEMPORARY, DamagedShard, Store
+from farfield.store.verify import verify
 from support import cells_of, drawn_head, small_cell, untrained
 
 HOST = machine()
@@ -148,9 +149,9 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     damage(damaged)
 
     rerun = []
-    original = running.run_chunk
+    original = scheduler.run_chunk
     monkeypatch.setattr(
-        running, "run_chunk", lambda chunk, **given: rerun.extend(cells_of(chunk)) or original(chunk, **given)
+        scheduler, "run_chunk", lambda chunk, **given: rerun.extend(cells_of(chunk)) or original(chunk, **given)
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -162,7 +163,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
         assert_same(result, named(rope_result, seed))
 
     assert names(tmp_path) == whole
-    monkeypatch.setattr(running, "run_chunk", lambda *chunk, **given: pytest.fail("nothing is left to run"))
+    monkeypatch.setattr(scheduler, "run_chunk", lambda *chunk, **given: pytest.fail("nothing is left to run"))
     for seed, result in enumerate(run(cells, Store(tmp_path))):
         assert_same(result, named(rope_result, seed))
 
@@ -217,7 +218,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
 
 def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
     store = Store(tmp_path)
-    monkeypatch.setattr("farfield.studies.shards.write_shard", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("farfield.store.shards.write_shard", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.write(rope_result)
     assert store.read(rope_result.cell) is None
@@ -241,7 +242,7 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
                 patch.setattr(os, "getpid", lambda: 99999999)
                 Store(tmp_path).write(other)
 
-    monkeypatch.setattr("farfield.studies.atomic.flush", interrupted)
+    monkeypatch.setattr("farfield.store.files.flush", interrupted)
     store.write(rope_result)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))
@@ -308,7 +309,7 @@ def test_a_failure_is_kept_until_the_cell_is_finished(rope_result, tmp_path):
 
 def test_a_writer_leaves_an_index_of_many_cells(rope_result, tmp_path, monkeypatch):
     monkeypatch.setattr(index, "FEWEST", 4)
-    monkeypatch.setattr("farfield.studies.store.INDEXED_TOGETHER", 5)
+    monkeypatch.setattr("farfield.store.store.INDEXED_TOGETHER", 5)
     store = Store(tmp_path)
     for seed in range(8):
         store.write(named(rope_result, seed))
@@ -322,7 +323,7 @@ WRITER = """
 import dataclasses, sys
 from pathlib import Path
 from support import small_cell, untrained
-from farfield.studies.store import Store
+from farfield.store.store import Store
 store, first = Store(sys.argv[1]), int(sys.argv[2])
 result = untrained(small_cell())
 for seed in range(first, first + 100):
@@ -352,7 +353,7 @@ def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_
     if mounted.returncode:
         pytest.skip("only root may mount a disk")
     monkeypatch.setattr(index, "FEWEST", 1)
-    monkeypatch.setattr("farfield.studies.store.INDEXED_TOGETHER", 1)
+    monkeypatch.setattr("farfield.store.store.INDEXED_TOGETHER", 1)
     result = untrained(small_cell(model="head:16"))
     try:
         store, kept = Store(tmp_path / "store"), 0

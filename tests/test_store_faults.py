@@ -13,13 +13,14 @@ import pytest
 
 import farfield as ff
 from farfield.errors import FarfieldError
-from farfield.studies import atomic, record, shards
-from farfield.studies.identity import DATA_VERSION, identity_of
-from farfield.studies.query import OpenStore
-from farfield.studies.shards import Fault, Shard, read_shards
-from farfield.studies.standing import standing
-from farfield.studies.store import DamagedShard, Store
-from farfield.studies.verifying import verify
+from farfield.identity import DATA_VERSION, identity_of
+from farfield.store import files, shards
+from farfield.store.reader import OpenStore
+from farfield.store.shards import Fault, Shard, read_shards
+from farfield.store.status import standing
+from farfield.store.store import DamagedShard, Store
+from farfield.store.verify import verify
+from farfield.study import record
 from made_up import put, rewritten
 from support import small_cell
 
@@ -66,8 +67,8 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     expected |= {shard(9).name: "foreign", tensors(9).name: "orphan"}
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "deeper").mkdir()
-    dead = tmp_path / f"{ids[10]}.parquet.{atomic.machine()}.{2**22 + 1}-ab{atomic.TEMPORARY}"
-    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{atomic.TEMPORARY}"
+    dead = tmp_path / f"{ids[10]}.parquet.{files.machine()}.{2**22 + 1}-ab{files.TEMPORARY}"
+    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{files.TEMPORARY}"
     dead.touch(), alive.touch()
     expected |= {"notes.txt": "unknown", "deeper": "unknown", dead.name: "leftover", alive.name: "writing"}
 
@@ -91,8 +92,8 @@ def test_a_folder_of_other_files_is_no_store_to_verify(tmp_path):
 
 def test_cells_of_an_older_data_version_are_kept_apart(tmp_path, monkeypatch):
     put(tmp_path, small_cell())
-    monkeypatch.setattr("farfield.studies.identity.DATA_VERSION", DATA_VERSION + 1)
-    monkeypatch.setattr("farfield.studies.verifying.DATA_VERSION", DATA_VERSION + 1)
+    monkeypatch.setattr("farfield.identity.DATA_VERSION", DATA_VERSION + 1)
+    monkeypatch.setattr("farfield.store.verify.DATA_VERSION", DATA_VERSION + 1)
     found = verify(tmp_path)
     assert (found.cells, found.older, found.sound) == (0, 1, True)
     assert [finding.kind for finding in found.findings] == ["older"]

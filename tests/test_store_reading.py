@@ -18,16 +18,16 @@ import pytest
 from scipy.io import netcdf_file
 
 import farfield as ff
+from farfield.cell import Cell
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.studies import atomic, index, shards
-from farfield.studies.cells import Cell
-from farfield.studies.exporting import export
-from farfield.studies.identity import DATA_VERSION
-from farfield.studies.query import OpenStore
-from farfield.studies.standing import standing
-from farfield.studies.store import DamagedShard, Store
-from farfield.studies.verifying import verify
+from farfield.identity import DATA_VERSION
+from farfield.store import files, index, shards
+from farfield.store.export import export
+from farfield.store.reader import OpenStore
+from farfield.store.status import standing
+from farfield.store.store import DamagedShard, Store
+from farfield.store.verify import verify
 from made_up import LENGTHS, measured, put
 from support import SPECS, name_of, small_cell, untrained
 
@@ -174,12 +174,12 @@ def test_results_have_their_weights(tmp_path):
 STOPPED = """
 import os, signal, sys, threading
 from farfield.cli import main
-from farfield.studies import query
-original = query.interruptible
+from farfield.store import reader
+original = reader.interruptible
 def stopped(*given):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
     return original(*given)
-query.interruptible = stopped
+reader.interruptible = stopped
 main(["study", "sql", sys.argv[1], "SELECT count(*) FROM range(100000) a, range(100000) b, range(1000) c"])
 """
 
@@ -289,7 +289,7 @@ def test_an_encoding_that_this_code_does_not_know_is_written_with_its_settings(t
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_columns_name_an_encoding_as_a_user_writes_it(spec):
-    from farfield.studies.columns import describe
+    from farfield.store.columns import describe
 
     cell = small_cell(spec)
     written = describe(cell.identity, json.loads(json.dumps(cell.config())), {})["encoding"]
@@ -403,7 +403,7 @@ def test_an_export_writes_over_nothing_and_leaves_nothing_half(folder, tmp_path,
     path.write_text("mine")
     with pytest.raises(FarfieldError, match="is there already: name another file, or --force"):
         export(folder, path, format="csv")
-    monkeypatch.setattr(atomic, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(files, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(FarfieldError, match="No space left on device; nothing was left"):
         export(folder, path, format="csv", force=True)
     assert path.read_text() == "mine"
@@ -497,7 +497,7 @@ def test_mistakes_end_in_one_line_and_code_2_and_faults_in_code_1(folder, tmp_pa
 def test_asking_a_store_does_not_wait_for_what_is_slow_to_import(tmp_path):
     put(tmp_path, small_cell("learned"))
     script = (
-        "import sys; from pathlib import Path; from farfield.studies.standing import standing; "
+        "import sys; from pathlib import Path; from farfield.store.status import standing; "
         "print(standing(Path(sys.argv[1])).groups[0].encoding, {'jax', 'pandas', 'scipy'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
@@ -521,7 +521,7 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
             shard = shards.make_shard(one.identity, one.config(), found, content)
             shards.write_shard(path, shard)
             (tmp_path / shards.tensors_name(one.identity, shard.tensors_sha256)).write_bytes(content)
-            written.append((shard, atomic.state_of(path.stat())))
+            written.append((shard, files.state_of(path.stat())))
             if len(written) == 256:
                 index.add(tmp_path, written)
                 written = []

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from farfield.studies.atomic import TEMPORARY
-from farfield.studies.query import OpenStore
-from farfield.studies.verifying import verify
+from farfield.store.files import TEMPORARY
+from farfield.store.reader import OpenStore
+from farfield.store.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -117,17 +117,15 @@ def running(processes: list[int]) -> list[int]:
     return [int(line.split()[0]) for line in states.splitlines() if not line.split()[1].startswith("Z")]
 
 
-@pytest.mark.parametrize("engine", ["local", "processes"])
-def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(engine, undisturbed, tmp_path):
+def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(undisturbed, tmp_path):
     file, folder = study_file(tmp_path), tmp_path / "killed"
-    kills = KILLS if engine == "local" else 10
     moments, kept, seen, orphans = random.Random(0), set(), [], []
-    for attempt in range(kills):
-        process = start(file, folder, "--engine", engine)
+    for attempt in range(KILLS):
+        process = start(file, folder)
         # A few lives end as they start, compile or have just begun; most amid their writing, which takes too little of
         # the time to be hit by moments drawn over all of it. None is so long that the last finds nothing left to do.
         end = time.monotonic() + (moments.uniform(0.5, 4) if moments.random() < 0.15 else 60)
-        wanted = min(200, len(kept) + moments.randint(1, 150 // kills))
+        wanted = min(200, len(kept) + moments.randint(1, 150 // KILLS))
         while process.poll() is None and time.monotonic() < end and not (folder.exists() and cells(folder) >= wanted):
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.02))
@@ -140,9 +138,9 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(engine, undistu
         assert kept <= now, "a finished cell was lost"
         kept = now
         seen.append(len(now))
-    print(f"\n{engine}: cells after each of {kills} kills: {seen}")
-    assert sum(count < 200 for count in seen) > 0.8 * kills, "kills hit no run under way"
-    finish(file, folder, "--engine", engine)
+    print(f"\ncells after each of {KILLS} kills: {seen}")
+    assert sum(count < 200 for count in seen) > 0.8 * KILLS, "kills hit no run under way"
+    finish(file, folder)
     assert_equal(folder, undisturbed, 200)
     assert running(orphans or [0]) == []
 
@@ -289,7 +287,7 @@ def test_a_worker_without_farfield_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("engine", ["local", "processes", "dask"])
+@pytest.mark.parametrize("engine", ["local", "dask"])
 def test_a_signal_abandons_at_once_and_leaves_no_process(engine, number, request, tmp_path):
     file, folder, options = study_file(tmp_path, seeds=12, steps=20000), tmp_path / "out", ["--engine", engine]
     if engine == "dask":
@@ -300,22 +298,19 @@ def test_a_signal_abandons_at_once_and_leaves_no_process(engine, number, request
         assert line, "ended before it began"
     time.sleep(12)
     below = children(process.pid)
-    assert bool(below) == (engine == "processes")
+    assert below == []
     assert process.poll() is None
     process.send_signal(number)
     started = time.monotonic()
     _, errors = process.communicate(timeout=60)
-    print(f"\n{engine}, {number.name}: ended after {time.monotonic() - started:.2f} s with {len(below)} below")
+    print(f"\n{engine}, {number.name}: ended after {time.monotonic() - started:.2f} s ")
     assert process.returncode == 128 + number
     assert "stopped; finished models are kept" in errors
     assert "Traceback" not in errors
-    time.sleep(0.5)
-    assert running(below or [0]) == []
     assert verify(folder).sound
 
 
-@pytest.mark.parametrize("engine", ["local", "processes"])
-def test_a_disk_that_fills_up_ends_a_run_at_once_and_it_goes_on_when_there_is_space(engine, undisturbed, tmp_path):
+def test_a_disk_that_fills_up_ends_a_run_at_once_and_it_goes_on_when_there_is_space(undisturbed, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", disk], capture_output=True)
@@ -323,10 +318,10 @@ def test_a_disk_that_fills_up_ends_a_run_at_once_and_it_goes_on_when_there_is_sp
         pytest.skip("only root may mount a disk")
     try:
         file, folder = study_file(tmp_path), disk / "out"
-        process = start(file, folder, "--engine", engine)
+        process = start(file, folder)
         _, errors = process.communicate(timeout=300)
         kept = cells(folder)
-        print(f"\n{engine}: {kept} cells kept: {errors.splitlines()[-1]}")
+        print(f"\n{kept} cells kept: {errors.splitlines()[-1]}")
         assert process.returncode == 2, errors
         assert "No space left on device; what is finished is kept" in errors.splitlines()[-1]
         assert "Traceback" not in errors
@@ -334,7 +329,7 @@ def test_a_disk_that_fills_up_ends_a_run_at_once_and_it_goes_on_when_there_is_sp
         found = verify(folder)
         assert (found.sound, found.cells) == (True, kept), found.findings
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-        assert f"{kept} of them finished before" in finish(file, folder, "--engine", engine)
+        assert f"{kept} of them finished before" in finish(file, folder)
         assert_equal(folder, undisturbed, 200)
     finally:
         subprocess.run(["umount", disk], check=True)

@@ -10,16 +10,17 @@ import pytest
 
 import farfield as ff
 from farfield import training
+from farfield.cell import Cell, Seeds
 from farfield.cli import main
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
-from farfield.studies import atomic, index, programs
-from farfield.studies import plan as planning
-from farfield.studies.cells import Cell, Seeds
-from farfield.studies.programs import chunks
-from farfield.studies.settings import SETTINGS
-from farfield.studies.store import DamagedShard
-from farfield.studies.study_file import example, schema
+from farfield.engine import programs
+from farfield.engine.programs import chunks
+from farfield.store import files, index
+from farfield.store.store import DamagedShard
+from farfield.study import plan as planning
+from farfield.study.file import example, schema
+from farfield.study.settings import SETTINGS
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from made_up import put
@@ -178,7 +179,7 @@ def test_new_leaves_the_old_file_where_the_disk_is_full(tmp_path, monkeypatch, c
     os.mkfifo(tmp_path / "pipe")  # no device of this machine, which a fault here would replace
     assert "is a device or a pipe" in refused(tmp_path / "pipe", "--force")
     (tmp_path / "pipe").unlink()
-    monkeypatch.setattr(atomic, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(files, "flush", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     for more in ([path, "--force"], [tmp_path / "new.toml"]):
         assert refused(*more).endswith("No space left on device; nothing was left there\n")
     assert path.read_text() == "mine"

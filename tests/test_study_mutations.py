@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import farfield as ff
-from farfield.studies.cells import PARTS, Cell
-from farfield.studies.plan import plan
-from farfield.studies.running import run
-from farfield.studies.study_file import example
-from farfield.studies.toml_lines import lines_of
+from farfield.cell import PARTS, Cell
+from farfield.engine.scheduler import run
+from farfield.study.file import example
+from farfield.study.plan import plan
+from farfield.study.toml_lines import lines_of
 
 # The example with what it only mentions, so that every section can be damaged.
 WHOLE = (

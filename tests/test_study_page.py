@@ -13,18 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from farfield.cell import Cell
 from farfield.cli import main
 from farfield.errors import FarfieldError
-from farfield.report.study_content import gather
-from farfield.report.study_page import check_page, render, write_page
-from farfield.report.study_titles import NONE
-from farfield.studies import record
-from farfield.studies.cells import Cell
-from farfield.studies.record import Record
-from farfield.studies.results import CellResult
-from farfield.studies.store import Store
-from farfield.studies.study import Study
-from farfield.studies.verifying import verify
+from farfield.reporting.gather import gather
+from farfield.reporting.page import check_page, render, write_page
+from farfield.reporting.sentences import what_became, what_ran
+from farfield.results.result import CellResult
+from farfield.results.titles import NONE
+from farfield.store.store import Store
+from farfield.store.verify import verify
+from farfield.study import record
+from farfield.study.record import Record
+from farfield.study.study import Study
 from support import untrained
 
 EVIL = "<script>alert('x')</script>"
@@ -143,11 +144,11 @@ def text_of(page: str) -> str:
 
 def test_the_first_sentences_say_what_was_kept_and_how_the_rest_was_lost(large: Path):
     content = gather(large)
-    assert content.what_ran() == (
+    assert what_ran(content) == (
         "52 of 52 cells are finished: 13 encodings x 2 tasks, 2 seeds each; trained on lengths 4 to 16, "
         "tested up to 128."
     )
-    became = {one.outcome: one.names for one in content.what_became()}
+    became = {one.outcome: one.names for one in what_became(content)}
     assert became["rule moved"] == ["rope:base=11 (kept to 32; lost so by 2 of 2 seeds)"]
     assert became["diluted"] == ["rope:base=12 (kept to 32; lost so by 2 of 2 seeds)"]
     assert became["outcompeted"] == ["rope:base=15 (kept to 32; lost so by 2 of 2 seeds)"]
@@ -163,7 +164,7 @@ def test_settings_that_are_no_product_are_counted_as_they_are(tmp_path: Path):
         common={"test": LENGTHS, "sequences": 100, "steps": 3, "lengths": "4:16", "task": "offset:1"},
         cell=[{"encoding": name, "batch": batch} for name, batch in (("rope", 4), ("rope", 8), ("t5", 4))],
     )
-    said = gather(fill(tmp_path, wanted, untrained)).what_ran()
+    said = what_ran(gather(fill(tmp_path, wanted, untrained)))
     assert "3 settings on offset:1, which differ in encoding and batch, 1 seed each" in said
 
 
@@ -274,7 +275,7 @@ def test_what_the_study_names_is_drawn_first(tmp_path: Path):
 
 
 def written_files(folder: Path, where: Path) -> dict[str, str]:
-    from farfield.report.study_figures import write_files
+    from farfield.reporting.files import write_files
 
     names = write_files(gather(folder), where)
     assert sorted(path.name for path in where.iterdir()) == names

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from farfield.report.study_content import gather
-from farfield.report.study_page import write_page
+from farfield.reporting.gather import gather
+from farfield.reporting.page import write_page
 from test_study_page import ENCODINGS, EVIL, fill, study
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make test-browser")

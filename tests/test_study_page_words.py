@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 import farfield as ff
-from farfield.report.study_again import python_of
-from farfield.report.study_atlas import heading, squares_of
-from farfield.report.study_content import gather
-from farfield.report.study_names import beside_each_other, label_of
-from farfield.studies import record
-from farfield.studies.cells import Cell
-from farfield.studies.record import Record
-from farfield.studies.study import Study
+from farfield.cell import Cell
+from farfield.reporting.atlas import heading, squares_of
+from farfield.reporting.gather import gather
+from farfield.reporting.names import beside_each_other, label_of
+from farfield.reporting.rerun import python_of
+from farfield.reporting.sentences import what_became, what_ran
+from farfield.study import record
+from farfield.study.record import Record
+from farfield.study.study import Study
 from test_study_page import LENGTHS, fill, measured, page_of, study, text_of, written_files
 
 
@@ -51,7 +52,7 @@ def by_seed(*far: int):
 )
 def test_settings_are_named_encoding_first(tmp_path: Path, grid, common, said, label):
     content = gather(fill(tmp_path, small(grid, **common), by_seed(100), skip=range(1, 9)))
-    assert said in content.what_ran()
+    assert said in what_ran(content)
     assert content.settings[0].place.label == label
 
 
@@ -89,7 +90,7 @@ def test_a_default_is_written_where_others_differ_in_it(tmp_path: Path):
 )
 def test_seeds_that_part_are_counted_beside_the_verdict(tmp_path: Path, far, outcome, note, word):
     content = gather(fill(tmp_path, small({"encoding": ["rope"]}, 3, task="offset:1"), by_seed(*far)))
-    (became,) = [one for one in content.what_became() if one.names]
+    (became,) = [one for one in what_became(content) if one.names]
     assert (became.outcome, became.names) == (outcome, [f"rope on offset:1 ({note})" if note else "rope on offset:1"])
     assert squares_of(content)[0, 0].outcome == word and word in text_of(page_of(tmp_path))
 
@@ -101,17 +102,17 @@ def test_a_row_of_one_outcome_says_how_far_by_task(tmp_path: Path):
 
     wanted = small({"encoding": ["rope"], "task": ["offset:1", "offset:2"]}, test=[8, 24, 32, 128])
     content = gather(fill(tmp_path, wanted, make))
-    assert content.what_became()[1].names == ["offset:1 (kept to 32)", "offset:2 (kept to 24)"]
-    assert str(content.what_became()[0]) == "No setting keeps its task to the longest test."
+    assert what_became(content)[1].names == ["offset:1 (kept to 32)", "offset:2 (kept to 24)"]
+    assert str(what_became(content)[0]) == "No setting keeps its task to the longest test."
     wanted = small({"encoding": ["rope", "t5"], "task": ["offset:1", "offset:2"]}, test=[8, 24, 32, 128])
     content = gather(fill(tmp_path / "two", wanted, make))
-    assert content.what_became()[1].names == [f"{name} (kept to 24 or 32, by task)" for name in ("rope", "t5")]
+    assert what_became(content)[1].names == [f"{name} (kept to 24 or 32, by task)" for name in ("rope", "t5")]
 
 
 def test_seeds_that_are_not_there_are_said_with_the_name(tmp_path: Path):
     wanted = small({"encoding": ["rope", "t5"]}, 3, task="offset:1")
     content = gather(fill(tmp_path, wanted, by_seed(100, 100, 5), skip={5}))
-    names = {one.outcome: one.names for one in content.what_became()}
+    names = {one.outcome: one.names for one in what_became(content)}
     assert names["keeps"] == ["t5 (2 of 3 seeds finished)"]
     assert names["outcompeted"] == ["rope (kept to 32; to 128 by 2 of 3 seeds; lost so by 1 of 3 seeds)"]
     assert heading(content) == "Accuracy at length 128, mean of 2 to 3 seeds"
@@ -147,7 +148,7 @@ STUDIES = {
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_python_of_a_study_makes_the_same_study(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     wanted, ran = STUDIES[name], []
-    monkeypatch.setattr(Study, "run", lambda self, out, **settings: ran.append((self, out, settings)))
+    monkeypatch.setattr(ff, "run", lambda study, out, **settings: ran.append((study, out, settings)), raising=False)
     record.write(tmp_path, Record(wanted, "quick" if wanted.budget else None))
     known = record.read(tmp_path)
     assert known is not None

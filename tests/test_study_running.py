@@ -19,10 +19,12 @@ import farfield as ff
 from farfield.cli import main, stopping
 from farfield.cli.stopping import Terminated
 from farfield.errors import FarfieldError
-from farfield.report.study_figures import MARK, check_folder
-from farfield.studies import record
-from farfield.studies.plan import plan
-from farfield.studies.record import Record
+from farfield.reporting.files import MARK, check_folder
+from farfield.store import manifest
+from farfield.study import record
+from farfield.study.plan import plan
+from farfield.study.record import Record
+from farfield.study.run import run
 
 COMMON = {
     "encoding": "rope",
@@ -48,7 +50,7 @@ class Refuses(Executor):
 
 def test_of_two_studies_that_begin_in_one_folder_at_once_one_owns_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     both = threading.Barrier(2)
-    check = record.check_owner
+    check = manifest.check_owner
     waited = set()
 
     def check_together(folder: Path, name: str) -> str | None:
@@ -58,7 +60,7 @@ def test_of_two_studies_that_begin_in_one_folder_at_once_one_owns_it(tmp_path: P
             both.wait(10)
         return found
 
-    monkeypatch.setattr(record, "check_owner", check_together)
+    monkeypatch.setattr(manifest, "check_owner", check_together)
     refused = []
 
     def begin(name: str) -> None:
@@ -83,14 +85,14 @@ def test_a_damaged_record_is_written_anew(tmp_path: Path, text: str):
     with pytest.warns(UserWarning, match="could not be read: it is written anew"):
         record.write(tmp_path, Record(study()), ["a"])
     assert record.read(tmp_path) == Record(study())
-    assert record.wanted(tmp_path) == ("carry", None, ["a"])
+    assert manifest.wanted(tmp_path) == ("carry", None, ["a"])
 
 
 def test_another_studys_folder_is_left_alone(tmp_path: Path):
     record.write(tmp_path, Record(study()))
     before = (tmp_path / "study.json").read_text()
     with pytest.raises(FarfieldError, match="holds the results of the study 'carry', not of 'other'"):
-        study("other").run(tmp_path, executor=Refuses())
+        run(study("other"), tmp_path, executor=Refuses())
     with pytest.raises(FarfieldError, match="choose another folder"):
         plan(study("other"), out=tmp_path, seconds=0)
     assert (tmp_path / "study.json").read_text() == before
@@ -113,14 +115,14 @@ def test_another_studys_folder_is_left_alone(tmp_path: Path):
 )
 def test_arguments_that_make_no_sense_are_refused_before_anything_is_written(tmp_path: Path, settings, words):
     with pytest.raises(FarfieldError, match=words):
-        study().run(tmp_path / "out", **settings)
+        run(study(), tmp_path / "out", **settings)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("folder", ["", " ", "a\0b", 3, b"runs"])
 def test_what_names_no_folder_is_refused(folder: Any):
     with pytest.raises(FarfieldError, match="must name a folder"):
-        study().run(folder, executor=Refuses())
+        run(study(), folder, executor=Refuses())
     with pytest.raises(FarfieldError, match="must name a folder"):
         ff.open(folder)
 
@@ -159,7 +161,7 @@ def test_the_command_that_is_recorded_runs_into_the_same_folder(tmp_path: Path, 
     )
     monkeypatch.chdir(tmp_path)
     told: list[Any] = []
-    monkeypatch.setattr("farfield.studies.study_running.run_study", lambda *given, **named: told.append((given, named)))
+    monkeypatch.setattr("farfield.study.run.run", lambda *given, **named: told.append((given, named)))
     command = ["study", "run", "study.toml", "--budget", "quick", "--out", "my runs"]
     with contextlib.suppress(SystemExit, AttributeError):
         main(command)

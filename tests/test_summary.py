@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from farfield.errors import FarfieldError
-from farfield.statistics import bootstrap, over_seeds, wilson
-from farfield.studies.outcomes import Outcome, from_results
-from farfield.studies.query import OpenStore
-from farfield.studies.store import Store
-from farfield.studies.summary import summarize
+from farfield.intervals import bootstrap, over_seeds, wilson
+from farfield.results.result import content_of
+from farfield.seeds.scores import Outcome
+from farfield.seeds.summary import summarize
+from farfield.store.reader import OpenStore
+from farfield.store.store import Store
 from support import small_cell, untrained
 
 LENGTHS = [12, 16, 48]
@@ -200,6 +201,12 @@ def test_settings_that_make_no_sense_are_refused(settings):
         summarize([outcome(0, 0.5)], **settings)
 
 
+def scores_of(result) -> Outcome:
+    """What a result in memory measured."""
+    values = {(found.probe, found.length): found.value for found in result.measurements() if found.length is not None}
+    return Outcome(json.loads(json.dumps(result.cell.config())), values, result.diverged, content_of(result))
+
+
 def test_a_store_and_its_results_give_the_same_statistics(tmp_path):
     rope_result, learned_result = untrained(small_cell()), untrained(small_cell("learned"))
     again = dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=1))
@@ -207,7 +214,7 @@ def test_a_store_and_its_results_give_the_same_statistics(tmp_path):
     store = Store(tmp_path)
     for result in results:
         store.write(result)
-    in_memory = summarize(from_results(results), wanted=2)
+    in_memory = summarize([scores_of(result) for result in results], wanted=2)
     stored = {summary.setting: summary for summary in OpenStore(tmp_path).summaries(wanted=2)}
     assert {summary.setting: summary for summary in in_memory} == stored
     rope = next(summary for summary in in_memory if summary.config["encoding"]["name"] == "rope")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farfield.errors import FarfieldError
-from farfield.random import PIECE, permutations, tokens_in_pieces, uniform_index, uniform_tokens
+from farfield.rng import PIECE, permutations, tokens_in_pieces, uniform_index, uniform_tokens
 from farfield.tasks import overlap, tasks
 from farfield.tasks.base import Positional
 from farfield.tasks.growing import integer_logarithm, integer_root

@@ -16,12 +16,12 @@ from farfield import training
 from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
+from farfield.engine import programs
+from farfield.engine.scheduler import run
 from farfield.models.head import Head
 from farfield.models.transformer import Transformer
-from farfield.random import Purpose, key_for, uniform_length, uniform_tokens
-from farfield.studies import programs
-from farfield.studies.results import ARRAYS
-from farfield.studies.running import run
+from farfield.results.result import ARRAYS
+from farfield.rng import Purpose, key_for, uniform_length, uniform_tokens
 from farfield.training import Shape
 from support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell, train_at_once
 

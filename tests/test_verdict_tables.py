@@ -9,11 +9,11 @@ from rich.console import Console
 
 from farfield.cli import progress
 from farfield.cli.progress import Lines, reporter
+from farfield.cli.render.paper import reproduction_tables
+from farfield.engine.progress import Silent
 from farfield.papers import PAPERS
 from farfield.papers.reproduce import Reproduction
 from farfield.papers.verdicts import Comparison, judge
-from farfield.report.verdict_tables import reproduction_tables
-from farfield.studies.progress import Silent
 
 TRIED = "Seeds 0 to 63: the mean of 64 is 12.4."
 

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farfield import encodings, models, normalizers, positions, tasks
+    from farfield.analysis.kernels import kernel
+    from farfield.analysis.show import show
     from farfield.api import TrainResult, train
     from farfield.errors import FarfieldError
-    from farfield.kernels import kernel
-    from farfield.realizability import solve as predict
-    from farfield.realizability.conjecture import search as conjecture
-    from farfield.showing import show
-    from farfield.studies.query import open
-    from farfield.studies.study import Study
-    from farfield.studies.study_file import load_study
+    from farfield.papers.realizability.conjecture.search import search as conjecture
+    from farfield.prediction import solve as predict
+    from farfield.store.reader import open
+    from farfield.study.file import load_study
+    from farfield.study.run import run
+    from farfield.study.study import Study
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "open",
     "positions",
     "predict",
+    "run",
     "show",
     "tasks",
     "train",
@@ -46,18 +48,19 @@ __all__ = [
 # Imported when asked for: JAX takes a second to import, and a question to a store needs none of it.
 _PLACES = {
     "FarfieldError": "farfield.errors:FarfieldError",
-    "Study": "farfield.studies.study:Study",
+    "Study": "farfield.study.study:Study",
     "TrainResult": "farfield.api:TrainResult",
-    "conjecture": "farfield.realizability.conjecture:search",
+    "conjecture": "farfield.papers.realizability.conjecture.search:search",
     "encodings": "farfield.encodings",
-    "kernel": "farfield.kernels:kernel",
-    "load_study": "farfield.studies.study_file:load_study",
+    "kernel": "farfield.analysis.kernels:kernel",
+    "load_study": "farfield.study.file:load_study",
     "models": "farfield.models",
     "normalizers": "farfield.normalizers",
-    "open": "farfield.studies.query:open",
+    "open": "farfield.store.reader:open",
     "positions": "farfield.positions",
-    "predict": "farfield.realizability:solve",
-    "show": "farfield.showing:show",
+    "predict": "farfield.prediction:solve",
+    "run": "farfield.study.run:run",
+    "show": "farfield.analysis.show:show",
     "tasks": "farfield.tasks",
     "train": "farfield.api:train",
 }

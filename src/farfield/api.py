@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farfield.arguments import checked_folder, checked_path, checked_workers, index, plain
+from farfield._checks import checked_folder, checked_path, checked_workers, index, plain
+from farfield._json import finite
+from farfield.cell import PARTS, Cell
 from farfield.encodings import Encoding, encodings
+from farfield.engine.progress import Progress
+from farfield.engine.scheduler import run
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown
-from farfield.jsonable import finite
+from farfield.intervals import Estimate, over_seeds
 from farfield.lengths import Range
 from farfield.models import Model
 from farfield.normalizers import Normalizer
@@ -23,12 +27,8 @@ from farfield.positions import Regime
 from farfield.probes.accuracy import Accuracy, RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.probes.failure import Ways
-from farfield.statistics import Estimate, over_seeds
-from farfield.studies.cells import PARTS, Cell
-from farfield.studies.progress import Progress
-from farfield.studies.results import CellResult
-from farfield.studies.running import run
-from farfield.studies.store import Store, versions
+from farfield.results.result import CellResult
+from farfield.store.store import Store, versions
 from farfield.tasks import Task
 
 MOST_SEEDS = 100_000
@@ -71,7 +71,7 @@ def train(
         out: folder of a store; finished seeds found there are not run again.
         workers: threads, one a core by default.
         progress: told as heads finish.
-        settings: any other field of :class:`farfield.studies.cells.Cell`: ``vocabulary``, ``steps``, ``batch``,
+        settings: any other field of :class:`farfield.cell.Cell`: ``vocabulary``, ``steps``, ``batch``,
             ``learning_rate``, ``weight_decay``, ``sequences``, ``path``, ``snapshots``.
 
     Raises:
@@ -128,7 +128,7 @@ def cells_for(
     """One checked cell a seed (FarfieldError for anything that cannot run).
 
     Args:
-        parts: entries of the registries of :data:`farfield.studies.cells.PARTS`, or their names with settings.
+        parts: entries of the registries of :data:`farfield.cell.PARTS`, or their names with settings.
     """
     given = {*PARTS, "seed", "shortest", "longest", "lengths"}
     fields = {field.name for field in dataclasses.fields(Cell)} - given
@@ -351,8 +351,8 @@ class TrainResult:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
-        from farfield.report.drawing import save
-        from farfield.report.figures import against_length
+        from farfield.plotting.figures import against_length
+        from farfield.plotting.style import save
 
         title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
         place = None if path is None else checked_path("path", path)

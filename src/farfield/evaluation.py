@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int
 from farfield._types import Key, Positions, PyTree, Tokens
 from farfield.models import lookup
 from farfield.models.base import Inputs, Model, Path
-from farfield.random import PIECE, Purpose, key_for
+from farfield.rng import PIECE, Purpose, key_for
 from farfield.tasks.base import NO_TARGET, Positional
 from farfield.training import Knobs
 

@@ -41,3 +41,12 @@ def command(*parts: str | Path) -> str:
 
 def _told_apart(path: Path) -> str:
     return f"./{path}" if str(path).startswith(("-", "~")) else str(path)
+
+
+def number(value: float | None) -> str:
+    """A number to the digits that tables print: two decimals, four for small ones, none for whole ones."""
+    if value is None:
+        return "-"
+    if value == int(value) and value != 1:
+        return f"{value:.0f}"
+    return f"{value:.4f}" if 0 < abs(value) < 0.03 else f"{value:.2f}"

@@ -20,10 +20,10 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-from farfield.arguments import plain
+from farfield._checks import plain
+from farfield._pytree import register_pytree
 from farfield.errors import FarfieldError, unknown
 from farfield.printing import short
-from farfield.pytrees import register_pytree
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")

@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, UInt32
 
+from farfield._pytree import pytree
 from farfield._types import Key, PyTree, Scalar
 from farfield.encodings.base import Encoding
 from farfield.models.base import Inputs, Mechanism, Model, Path
 from farfield.models.head import Head, cross_entropy
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
-from farfield.pytrees import pytree
-from farfield.random import Purpose, key_for, uniform_length
+from farfield.rng import Purpose, key_for, uniform_length
 from farfield.tasks.base import Task
 
 # Positions up to which cosines and sines are tabulated before the loop.
@@ -103,6 +103,18 @@ class Run(NamedTuple):
     parameters: PyTree
     optimizer: Any
     losses: Float[Array, " step"]
+
+
+class Trained(NamedTuple):
+    """What training gives, on a leading axis of lanes.
+
+    Attributes:
+        run: at its end.
+        snapshots: the parameters after each of the cells' ``snapshots`` so far.
+    """
+
+    run: Run
+    snapshots: list[PyTree]
 
 
 def begin(shape: Shape, knobs: Knobs) -> tuple[Run, Draw]:

@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
     if code in (INTERRUPTED, TERMINATED):
         said = "stopped"
-        if "farfield.studies.running" in sys.modules:
+        if "farfield.engine.scheduler" in sys.modules:
             said += "; finished models are kept where there is a folder of results: the same command goes on from there"
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # another Ctrl-C ends the process on the spot
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _leave(code: int) -> None:
     """End, without waiting for models still in training or a query: what is stored is stored whole."""
-    modules = map(sys.modules.get, ("farfield.studies.engines", "farfield.studies.interrupting"))
+    modules = map(sys.modules.get, ("farfield.engine.base", "farfield.store.interrupting"))
     if any(module.busy() for module in modules if module is not None):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, AttributeError):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from farfield.arguments import path_of
+from farfield._checks import path_of
 from farfield.errors import FarfieldError
 
 

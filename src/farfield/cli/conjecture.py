@@ -31,8 +31,8 @@ def conjecture(
 
         farfield conjecture --seed 1 --cases 500 --seconds 600 --json
     """
-    from farfield.realizability.conjecture import search
-    from farfield.report.conjecture import conjecture_tables
+    from farfield.cli.render.conjecture import conjecture_tables
+    from farfield.papers.realizability.conjecture.search import search
 
     with _Told() as told:
         found = search(seconds=seconds, seed=seed, cases=cases, progress=lambda so_far, gone: told(so_far.tried, gone))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from farfield.analysis.defaults import LOGIT_SCALE, TRAINED
 from farfield.cli.common import Json, Plot, answer, whole_numbers
-from farfield.defaults import LOGIT_SCALE, TRAINED
 from farfield.errors import FarfieldError
 
 
@@ -48,10 +48,10 @@ def kernel(
 
         farfield kernel --dim 64 --base 1000,10000 --logit-scale 12 --offset 0,2,512 --json
     """
-    from farfield.kernels import kernel as kernels_of
-    from farfield.report.drawing import check_path, save
-    from farfield.report.figures import kernels
-    from farfield.report.kernels import kernel_tables
+    from farfield.analysis.kernels import kernel as kernels_of
+    from farfield.cli.render.kernel import kernel_tables
+    from farfield.plotting.figures import kernels
+    from farfield.plotting.style import check_path, save
 
     if plot is not None:
         check_path(plot)

@@ -45,11 +45,11 @@ def predict(
 
         farfield predict --all --csv atlas.csv --plot atlas.png
     """
-    from farfield.realizability import atlas, carrying_over, solve
-    from farfield.realizability.atlas import to_csv
-    from farfield.report.drawing import check_path, save
-    from farfield.report.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
-    from farfield.studies.outputs import check_output
+    from farfield.plotting.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
+    from farfield.plotting.style import check_path, save
+    from farfield.prediction import atlas, carrying_over, solve
+    from farfield.prediction.atlas import to_csv
+    from farfield.store.outputs import check_output
 
     if plot is not None:
         check_path(plot)

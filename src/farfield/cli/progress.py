@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from farfield.studies.progress import Progress, Silent
+from farfield.engine.progress import Progress, Silent
 
 # Off a terminal a line is written at the start, at the end, and at most this often in between.
 SECONDS_BETWEEN_LINES = 15.0

@@ -43,14 +43,15 @@ def report(
 
         farfield report runs --interval bootstrap --json
     """
-    from farfield.studies import index
+    from farfield.store import index
 
     page, beside = output or folder / index.PAGE, figures or folder / index.FIGURES
     if interval not in ("t", "bootstrap"):
         raise unknown("interval", interval, ("t", "bootstrap"))
-    from farfield.report.study_content import gather
-    from farfield.report.study_figures import check_folder, write_files
-    from farfield.report.study_page import check_page, command_of, write_page
+    from farfield.reporting.files import check_folder, write_files
+    from farfield.reporting.gather import gather
+    from farfield.reporting.page import check_page, command_of, write_page
+    from farfield.reporting.sentences import sentences, to_json
 
     chosen: Any = interval
     if output is not None:
@@ -62,9 +63,9 @@ def report(
     files = write_files(content, beside)
     write_page(content, page, command_of(folder, output, figures, interval), str(beside))
     if as_json:
-        found = content.to_json() | {"page": str(page), "figures": str(beside), "files": files}
+        found = to_json(content) | {"page": str(page), "figures": str(beside), "files": files}
         print(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    for line in [*content.sentences(), *(f"Note: {problem.said}" for problem in content.problems)]:
+    for line in [*sentences(content), *(f"Note: {problem.said}" for problem in content.problems)]:
         print(short(line))
     print(f"wrote {page}; figures and numbers in {beside}")

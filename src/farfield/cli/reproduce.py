@@ -45,12 +45,12 @@ def reproduce(
         farfield reproduce implicit-bias --budget smoke --out /tmp/smoke --json
     """
     from farfield.cli.progress import reporter
+    from farfield.cli.render.paper import reproduction_tables
     from farfield.errors import unknown
     from farfield.papers import PAPERS
+    from farfield.papers.page import write_page
     from farfield.papers.reproduce import DEFAULT_BUDGET, select_items
     from farfield.papers.reproduce import reproduce as run_paper
-    from farfield.report.page import write_page
-    from farfield.report.verdict_tables import reproduction_tables
 
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)

@@ -33,10 +33,10 @@ def show(
 
         farfield show alibi --head 2/8 --json
     """
-    from farfield.report.drawing import check_path, save
-    from farfield.report.figures import encoding_response
-    from farfield.report.terminal import profile_table
-    from farfield.showing import show as profile_of
+    from farfield.analysis.show import show as profile_of
+    from farfield.cli.render.train import profile_table
+    from farfield.plotting.figures import encoding_response
+    from farfield.plotting.style import check_path, save
 
     if plot is not None:
         check_path(plot)

@@ -72,8 +72,8 @@ def train(
     """
     from farfield.api import train as run_training
     from farfield.cli.progress import reporter
-    from farfield.report.drawing import check_path
-    from farfield.report.terminal import train_tables
+    from farfield.cli.render.train import train_tables
+    from farfield.plotting.style import check_path
 
     if plot is not None:
         check_path(plot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farfield.arguments import index
+from farfield._checks import index
 from farfield.encodings.base import Content, Encoding, encodings
 from farfield.errors import FarfieldError
 from farfield.registry import import_all

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from farfield._pytree import pytree
 from farfield._types import Positions, PyTree
 from farfield.encodings.base import Encoding, encodings
 from farfield.encodings.parts import signed
 from farfield.errors import FarfieldError
-from farfield.pytrees import pytree
 from farfield.registry import setting, traced
 
 LAYOUTS = ("half", "interleaved")

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from farfield._pytree import pytree
 from farfield._types import Key, Positions, PyTree
 from farfield.encodings.base import Content
 from farfield.models.base import Mechanism, Observed, Rows
-from farfield.pytrees import pytree
 
 
 @pytree

@@ -19,32 +19,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from farfield._types import Key, PyTree, Scalar
+from farfield._types import Key, Scalar
 from farfield.models import attention, lookup
-from farfield.models.attention import AttentionParameters, linear
+from farfield.models.attention import linear
 from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
-from farfield.pytrees import pytree
-
-
-@pytree
-@dataclass(frozen=True)
-class HeadParameters:
-    """Everything a one-layer model trains.
-
-    Attributes:
-        embedding: token table E, one row a token.
-        scored: what queries and keys are computed from where it is not ``embedding``: one vector that all places
-            share, or no row where the encoding's own vectors are all there is; else None.
-        attention: the heads.
-        readout: U, one row a class.
-        encoding: the positional encoding's parameters for the token embedding.
-    """
-
-    embedding: Float[Array, "vocabulary width"]
-    scored: Float[Array, "rows width"] | None
-    attention: AttentionParameters
-    readout: Float[Array, "vocabulary width"]
-    encoding: PyTree
+from farfield.models.parameters import HeadParameters
 
 
 @models.register("head")

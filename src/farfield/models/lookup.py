@@ -28,7 +28,7 @@ from farfield.models.base import Forward, Inputs, Mechanism, Rows
 from farfield.normalizers import Normalizer
 
 if TYPE_CHECKING:
-    from farfield.models.head import HeadParameters
+    from farfield.models.parameters import HeadParameters
 
 # Positions added up in one unrolled expression of `sum_by_token`, which vectorizes where a reduction does not.
 UNROLL = 16

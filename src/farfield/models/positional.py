@@ -22,7 +22,8 @@ import jax.numpy as jnp
 from farfield._types import Key
 from farfield.encodings.base import adds_vectors
 from farfield.models.base import Inputs, Mechanism, models
-from farfield.models.head import Head, HeadParameters
+from farfield.models.head import Head
+from farfield.models.parameters import HeadParameters
 
 
 @models.register("positional")

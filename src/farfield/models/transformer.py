@@ -20,13 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from farfield._pytree import pytree
 from farfield._types import Key, PyTree, Tokens
 from farfield.encodings.base import Encoding
 from farfield.errors import FarfieldError
 from farfield.models import attention
 from farfield.models.attention import AttentionParameters, Projected, linear
 from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
-from farfield.pytrees import pytree
 from farfield.registry import setting
 
 MOST_LAYERS = 64

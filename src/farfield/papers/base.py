@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from farfield.cell import Cell
 from farfield.papers.verdicts import Comparison
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 # Cells of an item by the name of their series, and the same once they have run.
 Series = Mapping[str, list[Cell]]

@@ -14,16 +14,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from farfield.arguments import checked_folder
+from farfield._checks import checked_folder
+from farfield.cell import Cell
+from farfield.engine.progress import Progress, Silent
+from farfield.engine.scheduler import run
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
-from farfield.report.drawing import save
-from farfield.studies.cells import Cell
-from farfield.studies.progress import Progress, Silent
-from farfield.studies.running import run
-from farfield.studies.store import Store, versions
+from farfield.plotting.style import save
+from farfield.store.store import Store, versions
 
 FIGURES = (".svg", ".png")
 DEFAULT_BUDGET = "standard"

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from farfield.statistics import over_seeds, t_halfwidth
+from farfield.intervals import over_seeds, t_halfwidth
 
 Outcome = Literal["reproduced", "differs", "not-comparable"]
 LEVEL = 0.99

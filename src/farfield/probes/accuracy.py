@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield.errors import FarfieldError
+from farfield.intervals import clustered
 from farfield.lengths import range_of
-from farfield.statistics import clustered
 
 
 class Accuracy(NamedTuple):
@@ -18,7 +18,7 @@ class Accuracy(NamedTuple):
     Attributes:
         value: share of supervised rows answered correctly, over all sequences; NaN where some row has no answer,
             because its class scores are not numbers.
-        low, high: 95% interval over the independent draws behind it, :func:`farfield.statistics.clustered`.
+        low, high: 95% interval over the independent draws behind it, :func:`farfield.intervals.clustered`.
         chance: accuracy of guessing.
     """
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from scipy import stats
 
 from farfield.errors import FarfieldError
-from farfield.statistics import LEVEL
+from farfield.intervals import LEVEL
 
 
 class Dilution(NamedTuple):

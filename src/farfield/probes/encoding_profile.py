@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from farfield.encodings.base import Content, Encoding
-from farfield.random import Purpose, key_for
+from farfield.rng import Purpose, key_for
 
 
 class EncodingProfile(NamedTuple):

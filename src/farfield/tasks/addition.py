@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from farfield._types import Key, Positions, Tokens
-from farfield.random import tokens_in_pieces
+from farfield.rng import tokens_in_pieces
 from farfield.tasks.base import NO_TARGET, Batch, Task, power, require, tasks
 
 DIGITS = 10

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from farfield._pytree import pytree
 from farfield._types import Key, Positions, Tokens
 from farfield.errors import FarfieldError
-from farfield.pytrees import pytree
-from farfield.random import PIECE, tokens_in_pieces
 from farfield.registry import Registry
+from farfield.rng import PIECE, tokens_in_pieces
 
 NO_TARGET = -1
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from scipy import stats
 
 from farfield._types import Key
-from farfield.random import tokens_in_pieces
+from farfield.rng import tokens_in_pieces
 from farfield.tasks.base import Batch, Task, asked_at_last, power, tasks
 
 

@@ -19,7 +19,7 @@ from scipy import stats
 
 from farfield._types import Key, Positions, Tokens
 from farfield.errors import FarfieldError
-from farfield.random import permutations, tokens_in_pieces
+from farfield.rng import permutations, tokens_in_pieces
 from farfield.tasks.base import NO_TARGET, Batch, Task, power, require, tasks
 
 SPECIAL = 2  # separator and filler

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from farfield._types import Key
-from farfield.random import tokens_in_pieces, uniform_index
+from farfield.rng import tokens_in_pieces, uniform_index
 from farfield.tasks.base import Batch, Task, asked_at_last, power, require, tasks
 
 

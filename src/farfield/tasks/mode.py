@@ -11,8 +11,8 @@ from jaxtyping import Array, Int
 
 from farfield._types import Key
 from farfield.errors import FarfieldError
-from farfield.random import tokens_in_pieces, uniform_index
 from farfield.registry import traced
+from farfield.rng import tokens_in_pieces, uniform_index
 from farfield.tasks.base import Batch, Task, asked_at_last, power, require, tasks
 
 MODES = 2

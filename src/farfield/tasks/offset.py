@@ -9,8 +9,8 @@ from jaxtyping import Array, Int
 
 from farfield._types import Key, Tokens
 from farfield.errors import FarfieldError
-from farfield.random import uniform_tokens
 from farfield.registry import traced
+from farfield.rng import uniform_tokens
 from farfield.tasks.base import Positional, tasks
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from farfield._types import Key
-from farfield.random import tokens_in_pieces
 from farfield.registry import traced
+from farfield.rng import tokens_in_pieces
 from farfield.tasks.base import NO_TARGET, Batch, Task, power, tasks
 from farfield.tasks.offset import check_offset
 

@@ -38,7 +38,7 @@ def export(
 
         farfield study export runs --format netcdf -o runs.nc --force
     """
-    from farfield.studies.exporting import export as write
+    from farfield.store.export import export as write
 
     chosen: Any = format or ENDINGS.get(output.suffix.lower())
     if chosen is None:

@@ -24,9 +24,9 @@ def new(
 
         farfield study new alibi-slopes.toml
     """
-    from farfield.studies.atomic import write_atomically
-    from farfield.studies.outputs import check_output
-    from farfield.studies.study_file import example
+    from farfield.store.files import write_atomically
+    from farfield.store.outputs import check_output
+    from farfield.study.file import example
 
     file = check_output(path, force=force)
     try:

@@ -37,9 +37,9 @@ def plan(
 
         farfield study plan study.toml --budget quick --out results/offset-carry --json
     """
-    from farfield.report.plans import plan_tables
-    from farfield.studies.plan import plan as of_study
-    from farfield.studies.study_file import load_study
+    from farfield.cli.render.plan import plan_tables
+    from farfield.study.file import load_study
+    from farfield.study.plan import plan as of_study
 
     found = of_study(load_study(file), budget, out=out, workers=workers, seconds=seconds)
     answer(found, plan_tables, as_json)

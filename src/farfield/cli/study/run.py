@@ -22,14 +22,12 @@ def run(
             help="Folder of results; farfield-results/NAME if left out, NAME-BUDGET for a budget.", parser=folder_path
         ),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="local (threads), processes (one a core, each on its own) or dask (a cluster).")
-    ] = "local",
+    engine: Annotated[str, typer.Option(help="local (threads of this machine) or dask (a cluster).")] = "local",
     address: Annotated[str | None, typer.Option(help="Scheduler of the Dask cluster, as in tcp://host:8786.")] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Threads or processes, one a core by default; for dask, chunks at once, two a thread of the cluster.",
+            help="Threads, one a core by default; for dask, chunks at once, two a thread of the cluster.",
             min=1,
         ),
     ] = None,
@@ -48,8 +46,8 @@ def run(
         farfield study run study.toml --engine dask --address tcp://127.0.0.1:8786
     """
     from farfield.cli.progress import reporter
-    from farfield.studies.study_file import load_study
-    from farfield.studies.study_running import run_study
+    from farfield.study.file import load_study
+    from farfield.study.run import run as run_study
 
     study = load_study(file)
     found = run_study(

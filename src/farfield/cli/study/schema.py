@@ -14,6 +14,6 @@ def schema() -> None:
 
     A study file that begins with the line `#:schema ./study.schema.json` is then checked as it is typed.
     """
-    from farfield.studies.study_file import schema as of_file
+    from farfield.study.file import schema as of_file
 
     print(json.dumps(of_file(), indent=1))

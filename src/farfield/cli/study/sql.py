@@ -34,8 +34,8 @@ def sql(
 
         farfield study sql runs "DESCRIBE measurements" --json
     """
-    from farfield.report.store import query_table, to_plain
-    from farfield.studies.query import OpenStore
+    from farfield.cli.render.store import query_table, to_plain
+    from farfield.store.reader import OpenStore
 
     if as_csv and as_json:
         raise FarfieldError("--csv and --json are two ways to print the same: choose one")

@@ -25,7 +25,7 @@ def status(folder: Folder, as_json: Json = False) -> None:
 
         farfield study status runs --json
     """
-    from farfield.report.store import standing_tables
-    from farfield.studies.standing import standing
+    from farfield.cli.render.store import standing_tables
+    from farfield.store.status import standing
 
     answer(standing(folder), standing_tables, as_json)

@@ -20,8 +20,8 @@ def verify(folder: Folder, as_json: Json = False) -> None:
 
         farfield study verify runs --json
     """
-    from farfield.report.store import verified_tables
-    from farfield.studies.verifying import verify as look_through
+    from farfield.cli.render.store import verified_tables
+    from farfield.store.verify import verify as look_through
 
     found = look_through(folder)
     answer(found, verified_tables, as_json)

@@ -8,7 +8,7 @@ from farfield.papers.base import Item, Results
 from farfield.papers.implicit_bias.setup import EXACT, PHENOMENON, share_on_target
 from farfield.papers.implicit_bias.table1 import series
 from farfield.papers.verdicts import Comparison
-from farfield.report.figures import against_length
+from farfield.plotting.figures import against_length
 
 
 def compare(results: Results) -> list[Comparison]:

@@ -7,9 +7,9 @@ which offset it shows; K = 2 is used, the smallest for which the paper makes its
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import EXACT, VALIDATION, learned, rope, share_on_target
 from farfield.papers.verdicts import Comparison
+from farfield.plotting.figures import profiles
 from farfield.probes.attention import absolute_error, equivariance_error, pin
-from farfield.report.figures import profiles
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 OFFSET = 2
 SHOWN = "The paper shows this and prints no number:"

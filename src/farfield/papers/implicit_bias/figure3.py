@@ -8,7 +8,7 @@ from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias import table2
 from farfield.papers.implicit_bias.setup import PUBLISHED, VALIDATION, rope
 from farfield.papers.verdicts import Comparison
-from farfield.report.figures import carrier_and_decay
+from farfield.plotting.figures import carrier_and_decay
 
 OFFSET = 3
 SHOWN = ("carrier_peak", "alpha", "c", "r2")

@@ -14,9 +14,9 @@ from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias import table6
 from farfield.papers.implicit_bias.setup import PUBLISHED, SNAPSHOTS, SWEEP, TWO_DIGITS, at_length, rope
 from farfield.papers.verdicts import Comparison
+from farfield.plotting.style import STYLE, curve, legend, mark_training, note, panels
 from farfield.probes.dilution import target_bound
-from farfield.report.drawing import STYLE, curve, legend, mark_training, note, panels
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 OFFSET = 2
 DYNAMICS = PUBLISHED["training_dynamics"]

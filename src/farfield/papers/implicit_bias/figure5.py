@@ -13,9 +13,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from farfield.cell import Cell
 from farfield.encodings.alibi import Alibi
 from farfield.encodings.rope import Rope
 from farfield.encodings.t5 import T5
+from farfield.intervals import Estimate, over_seeds
 from farfield.models.head import Head
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import (
@@ -30,10 +32,8 @@ from farfield.papers.implicit_bias.setup import (
     rope,
 )
 from farfield.papers.verdicts import Comparison
-from farfield.report.drawing import COLOURS, STYLE, curve, legend, mark_training, note, panels
-from farfield.statistics import Estimate, over_seeds
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.plotting.style import COLOURS, STYLE, curve, legend, mark_training, note, panels
+from farfield.results.result import CellResult
 from farfield.tasks.mode import MODES as MODE_TOKENS
 from farfield.tasks.mode import Mode
 from farfield.tasks.offset import FixedOffset

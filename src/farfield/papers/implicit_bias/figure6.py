@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from farfield.cell import Cell
 from farfield.encodings import Encoding
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
@@ -22,10 +23,9 @@ from farfield.models.transformer import Transformer
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import EXACT, PUBLISHED, SWEEP, TWO_DIGITS, accuracies, at_length
 from farfield.papers.verdicts import Comparison
+from farfield.plotting.style import STYLE, curve, legend, mark_training, note, panels
 from farfield.probes.attention import offset_profile, profile_distance
-from farfield.report.drawing import STYLE, curve, legend, mark_training, note, panels
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks.shift import Shift
 
 SETUP = PUBLISHED["setup"]["transformer"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
+from farfield.intervals import over_seeds
 from farfield.papers.verdicts import Comparison
 from farfield.probes.accuracy import range_means
-from farfield.statistics import over_seeds
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks.offset import FixedOffset
 
 PUBLISHED: dict[str, Any] = json.loads(

@@ -20,17 +20,17 @@ import math
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.encodings.longrope import LongRope
 from farfield.encodings.rope import Rope
 from farfield.normalizers.elementwise import Linear
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, SWEEP, TWO_DIGITS, accuracies, in_distribution, rope
 from farfield.papers.verdicts import Comparison
+from farfield.plotting.figures import interpolation
 from farfield.probes.carrier import cosine, profile, rotate
 from farfield.probes.linear_attention import axis, interpolant, rank, retrieval_accuracy
-from farfield.report.figures import interpolation
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks.offset import FixedOffset
 
 SHOWN = PUBLISHED["table3_linear_attention"]

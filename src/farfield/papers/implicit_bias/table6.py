@@ -8,6 +8,7 @@ nearest in the other, both printed here since the paper does not say.
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.encodings.learned import Learned
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import PUBLISHED, TWO_DIGITS, at_length
@@ -15,8 +16,7 @@ from farfield.papers.implicit_bias.setup import SEEDS as HEADS
 from farfield.papers.verdicts import Comparison
 from farfield.positions import regimes
 from farfield.probes.attention import pin
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks.offset import FixedOffset
 
 OFFSET = 2

@@ -8,13 +8,13 @@ averaging over sequences and heads.
 
 import numpy as np
 
+from farfield.cell import Cell
 from farfield.models.head import Head
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import PUBLISHED, SWEEP, SWEEP_SEEDS, TWO_DIGITS, rope
 from farfield.papers.verdicts import Comparison
 from farfield.probes.attention import peak_height
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 OFFSET = 2
 ROWS = PUBLISHED["table8"]["rows"]

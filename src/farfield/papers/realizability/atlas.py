@@ -14,7 +14,7 @@ from farfield.papers.realizability.picture import grid_figure
 from farfield.papers.realizability.separation import CAPTION, exceptions, gaps, shares
 from farfield.papers.realizability.setup import number, scores_of, series_of
 from farfield.papers.verdicts import Comparison
-from farfield.realizability.atlas import ATLAS_TASKS, atlas_encodings
+from farfield.prediction.atlas import ATLAS_TASKS, atlas_encodings
 
 SEEDS = 10
 

@@ -31,6 +31,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from farfield.cell import Cell
 from farfield.encodings import Encoding
 from farfield.encodings.none import NoEncoding
 from farfield.encodings.rope import Rope
@@ -42,10 +43,9 @@ from farfield.models.transformer import Transformer
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.realizability.setup import by_seed, number
 from farfield.papers.verdicts import Comparison, statement
-from farfield.realizability import solve
-from farfield.report.drawing import STYLE, curve, legend, mark_training, note, panels
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.plotting.style import STYLE, curve, legend, mark_training, note, panels
+from farfield.prediction import solve
+from farfield.results.result import CellResult
 from farfield.tasks import Task
 from farfield.tasks.growing import Fraction
 from farfield.tasks.marker import Marker

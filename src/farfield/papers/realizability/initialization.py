@@ -25,16 +25,16 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from farfield.cell import Cell
 from farfield.models.head import Head
 from farfield.models.positional import PositionalHead
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.realizability.setup import LENGTHS, SHORTEST, TRAINED, by_seed, number, score, series_of
 from farfield.papers.verdicts import Comparison, statement
-from farfield.realizability import Prediction, solve
-from farfield.report.drawing import STYLE, curve, legend, mark_training, panels
-from farfield.studies.cells import Cell
-from farfield.studies.observing import mean_logits
-from farfield.studies.results import CellResult
+from farfield.plotting.style import STYLE, curve, legend, mark_training, panels
+from farfield.prediction import Prediction, solve
+from farfield.results.observe import mean_logits
+from farfield.results.result import CellResult
 from farfield.training import initial_parameters
 
 SEEDS, DRAWS = 20, 256

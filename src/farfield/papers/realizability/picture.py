@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from farfield.papers.realizability.setup import Score
-from farfield.report.drawing import COLOURS, MARKERS, STYLE, new_figure
+from farfield.plotting.style import COLOURS, MARKERS, STYLE, new_figure
 
 SPREAD = 0.32
 

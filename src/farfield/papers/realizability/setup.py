@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from farfield.cell import Cell
 from farfield.encodings import Encoding, encodings
 from farfield.models.positional import PositionalHead
 from farfield.papers.base import Results, Series
 from farfield.papers.verdicts import Comparison
+from farfield.prediction import Prediction, solve
 from farfield.probes.failure import WAYS
-from farfield.realizability import Prediction, solve
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks import Task, tasks
 
 # Relative: rotation, buckets of offsets, clipped offsets. Absolute: the key's place alone, pairs of trained vectors,

@@ -21,15 +21,15 @@ from farfield.papers.realizability.setup import (
 )
 from farfield.papers.verdicts import Comparison, statement
 from farfield.positions.shifted import Fixed
+from farfield.prediction import feature_map, solve
+from farfield.prediction.atlas import ATLAS_TASKS
+from farfield.prediction.feature_maps import named
+from farfield.prediction.features import FeatureMap
+from farfield.prediction.grid import Grid, targets
+from farfield.prediction.selection import rows_of, select
+from farfield.prediction.transfer import deep_row_count, dual, dual_targets
 from farfield.probes.dilution import margin, target_bound
-from farfield.realizability import feature_map, solve
-from farfield.realizability.atlas import ATLAS_TASKS
-from farfield.realizability.encodings import named
-from farfield.realizability.features import FeatureMap
-from farfield.realizability.grid import Grid, targets
-from farfield.realizability.selection import rows_of, select
-from farfield.realizability.transfer import deep_row_count, dual, dual_targets
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.tasks import tasks
 
 RELATIVE = ("rope", "rope:base=100", "yarn", "xpos", "t5", "shaw", "clipped", "transformer-xl")

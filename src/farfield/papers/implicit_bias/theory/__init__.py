@@ -5,12 +5,12 @@ cores, and 15 s of checks. A statement that holds for all weights is one line, t
 holds, against 1. Beside them stands what the text says of trained heads and does not measure.
 """
 
+from farfield.cell import Cell
 from farfield.encodings.learned import Learned
 from farfield.papers.base import Item, Results, Series
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, learned, rope
 from farfield.papers.implicit_bias.theory import carrier, dilution, equivariance, pinning, realignment
 from farfield.papers.verdicts import Comparison
-from farfield.studies.cells import Cell
 from farfield.tasks.offset import FixedOffset
 
 OFFSETS = (1, 2, 3)

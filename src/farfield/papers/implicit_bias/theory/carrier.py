@@ -12,7 +12,7 @@ from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, 
 from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.carrier import profile, rotate
 from farfield.probes.phases import Phases, phases
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 WIDTH, REACH = 64, 47
 OFFSETS = np.arange(-REACH, 1)

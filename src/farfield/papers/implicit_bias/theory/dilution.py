@@ -11,7 +11,7 @@ from farfield.normalizers.softmax import Softmax
 from farfield.papers.implicit_bias.theory.lines import CASES, double_precision, measured
 from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.dilution import margin, target_bound, target_weight
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 LONGEST = 48
 OFFSETS = np.arange(1 - LONGEST, 1)

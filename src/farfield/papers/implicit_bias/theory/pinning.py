@@ -15,12 +15,12 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from farfield import training
+from farfield.cell import Cell
 from farfield.models.base import Inputs
 from farfield.papers.implicit_bias.theory.lines import measured
 from farfield.papers.verdicts import Comparison, statement
 from farfield.probes.position_table import table_norms
-from farfield.studies.cells import Cell
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 from farfield.training import Knobs, Shape
 
 # Redraws of the untrained rows for each trained head, all at the longest test length.

@@ -12,7 +12,7 @@ from farfield.papers.implicit_bias.theory.carrier import trained_phases
 from farfield.papers.implicit_bias.theory.lines import double_precision, measured
 from farfield.papers.verdicts import Comparison
 from farfield.probes.kernel import kernel, kernel_shape
-from farfield.studies.results import CellResult
+from farfield.results.result import CellResult
 
 REACH = 2**17
 TESTED = 47  # the farthest offset at the longest test length, 48

@@ -1,1 +1,0 @@
-"""Reports: figures (:mod:`figures`), the HTML page (:mod:`page`) and the terminal's tables (:mod:`terminal`)."""

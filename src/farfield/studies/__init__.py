@@ -1,1 +1,0 @@
-"""Studies: what is trained (cells), how (running), what came out (results), where it is kept (store)."""
