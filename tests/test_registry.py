@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import get_args, get_origin, get_type_hints
 
 import jax
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from farfield.cell import Cell
+from farfield.cell import PARTS, Cell
+from farfield.cell_text import parts_text
 from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
 from farfield.errors import FarfieldError
-from farfield.registry import Registry, traced
+from farfield.registry import LARGEST_WHOLE, Registry, traced
+from farfield.study.settings import text_of as study_text
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from support import traced_fields
@@ -137,17 +140,60 @@ def test_an_entry_of_an_unregistered_class_is_refused_with_the_mend():
         encodings.name_of(Stranger())
 
 
-@pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
-def test_what_is_written_of_an_entry_is_read_as_that_entry(registry, name, entry):
-    text = registry.written(entry)
+REGISTRIES = sorted({id(registry): registry for registry in PARTS.values()}.values(), key=lambda found: found.kind)
+NUMBERS = {
+    float: st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**18), 10**18).map(float),
+    int: st.integers(-LARGEST_WHOLE, LARGEST_WHOLE),
+    bool: st.booleans(),
+}
+
+
+@st.composite
+def entries(draw, registry: Registry):
+    """Any entry of a registry, with any numbers for its settings; words have their defaults, as few are allowed."""
+    name = draw(st.sampled_from([*registry]))
+    defaults, settings = registry.defaults(name), {}
+    for field, kind in get_type_hints(registry[name]).items():
+        row = get_origin(kind) is tuple
+        of = get_args(kind)[0] if row else kind
+        if field in defaults and of in NUMBERS and draw(st.booleans()):
+            settings[field] = tuple(draw(st.lists(NUMBERS[of]))) if row else draw(NUMBERS[of])
+    required = {field: 2 for field, value in defaults.items() if value is dataclasses.MISSING}
+    try:
+        return registry.get(name, **required | settings)
+    except FarfieldError:  # a value that this entry does not allow
+        reject()
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+@given(data=st.data())
+def test_what_is_formatted_is_parsed_as_the_same_entry_and_formatted_alike(registry, data):
+    entry = data.draw(entries(registry))
+    text, config = registry.format(entry), registry.config(entry)
     assert registry.parse(text) == entry
-    assert text.partition(":")[0] == name
+    assert registry.format(registry.parse(text)) == text
+    assert registry.parse(registry.format(entry, spelled=[*config])) == entry
+    assert registry.format_config(json.loads(json.dumps(config))) == text
+
+
+@pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)
+def test_every_entry_is_formatted_under_its_name(registry, name, entry):
+    assert registry.format(entry).partition(":")[0] == name
+
+
+@pytest.mark.parametrize(
+    ("base", "text"), [(1e6, "rope:base=1000000"), (1e16, "rope:base=1e+16"), (0.1, "rope:base=0.1"), (1e4, "rope")]
+)
+def test_a_number_has_one_spelling_everywhere(base, text):
+    entry = encodings.get("rope", base=base)
+    cell = Cell(entry, tasks.parse("offset:1"))
+    assert [encodings.format(entry), parts_text(cell.config())["encoding"], study_text("encoding", entry)] == [text] * 3
 
 
 def test_default_settings_are_not_written():
-    assert encodings.written(encodings.get("rope")) == "rope"
-    assert encodings.written(encodings.get("rope", base=500000, fraction=0.5)) == "rope:base=500000,fraction=0.5"
-    assert tasks.written(tasks.get("offset", offset=2)) == "offset:2"
+    assert encodings.format(encodings.get("rope")) == "rope"
+    assert encodings.format(encodings.get("rope", base=500000, fraction=0.5)) == "rope:base=500000,fraction=0.5"
+    assert tasks.format(tasks.get("offset", offset=2)) == "offset:2"
 
 
 @pytest.mark.parametrize(("registry", "name", "entry"), ENTRIES, ids=IDS)

@@ -75,7 +75,7 @@ def test_a_study_file_takes_what_the_command_line_takes(said, tmp_path):
     assert len(printed) < 3000
     assert_short(printed)
     content = json.loads(said("study", "plan", str(file), "--seconds", "0", "--json"))
-    assert content["axes"]["encoding"][1:] == [encodings.written(encodings.parse(spec)) for spec in (LONG, OTHER)]
+    assert content["axes"]["encoding"][1:] == [encodings.format(encodings.parse(spec)) for spec in (LONG, OTHER)]
 
 
 def assert_short(text: str) -> None:

@@ -53,8 +53,8 @@ IDS = [f"{name}:{field.name}" for _, name, field in NUMBERS]
 def test_an_encoding_is_read_as_config_json_has_it_and_written_in_our_names(text, written):
     entry = encodings.parse(text)
     if written is not None:
-        assert encodings.written(entry) == written
-    again = encodings.parse(encodings.written(entry))
+        assert encodings.format(entry) == written
+    again = encodings.parse(encodings.format(entry))
     assert encodings.config(again) == encodings.config(entry)
     assert encodings.config(entry)["name"] in encodings
 

@@ -124,8 +124,8 @@ def test_an_entry_written_in_one_line_is_read_as_the_same_entry(kind):
         entry = kind.parse(f"{name}:{','.join(f'{field.name}=3' for field in required)}")
         floats = {f.name: 0.1 + 0.2 for f in dataclasses.fields(entry) if isinstance(getattr(entry, f.name), float)}
         for made in (entry, dataclasses.replace(entry, **floats)):
-            assert kind.parse(kind.written(made)) == made
-    assert kind.written(kind.parse("rope:500000" if kind is encodings else "offset:3")) in (
+            assert kind.parse(kind.format(made)) == made
+    assert kind.format(kind.parse("rope:500000" if kind is encodings else "offset:3")) in (
         "rope:base=500000",
         "offset:3",
     )

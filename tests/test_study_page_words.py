@@ -65,7 +65,7 @@ def test_a_default_is_written_where_others_differ_in_it(tmp_path: Path):
     assert beside_each_other("encoding", ["rope", "t5"]) == {"rope": "rope", "t5": "t5"}
     both = beside_each_other("encoding", ["rope:fraction=0.5", "rope:base=100"])
     assert both == {
-        "rope:fraction=0.5": "rope:fraction=0.5,base=10000",
+        "rope:fraction=0.5": "rope:base=10000,fraction=0.5",
         "rope:base=100": "rope:base=100,fraction=1",
     }
     assert beside_each_other("task", ["offset:1", "offset:2"]) == {"offset:1": "offset:1", "offset:2": "offset:2"}

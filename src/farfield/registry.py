@@ -17,13 +17,13 @@ import functools
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from farfield._checks import plain
 from farfield._pytree import register_pytree
 from farfield.errors import FarfieldError, unknown
-from farfield.printing import short
+from farfield.spec import format_spec
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")
@@ -164,21 +164,34 @@ class Registry(Generic[T]):
             settings[key] = value.strip()
         return name, settings
 
-    def written(self, entry: T) -> str:
-        """One line that :meth:`parse` reads as ``entry``, without settings that have their defaults.
+    def format(self, entry: T, *, spelled: Collection[str] = ()) -> str:
+        """Write an entry as the one line that :meth:`parse` reads back.
+
+        Settings that have their defaults are left out.
 
         >>> from farfield.encodings import encodings
-        >>> encodings.written(encodings.get("rope", base=500000))
+        >>> encodings.format(encodings.get("rope", base=500000))
         'rope:base=500000'
+        >>> encodings.format(encodings.get("rope"), spelled=["base"])
+        'rope:base=10000'
+
+        Args:
+            spelled: names of settings that are written even where they have their defaults.
         """
-        parts = []
-        for field in dataclasses.fields(entry):  # pyright: ignore[reportArgumentType]
-            value = getattr(entry, field.name)
-            if value == field.default:
-                continue
-            text = _written(value)
-            parts.append(text if field.default is dataclasses.MISSING and not parts else f"{field.name}={text}")
-        return ":".join(filter(None, (self.name_of(entry), ",".join(parts))))
+        return self.format_config(self.config(entry), spelled=spelled)
+
+    def format_config(self, config: Mapping[str, Any], *, spelled: Collection[str] = ()) -> str:
+        """Write a configuration as :meth:`format` writes its entry; one of an unknown name with all its settings."""
+        known = config["name"] in self._classes
+        return format_spec(config, self.defaults(config["name"]) if known else {}, spelled)
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """Default of every setting of the entry ``name``, in order; ``dataclasses.MISSING`` where it has none."""
+        fields = dataclasses.fields(self[name])  # pyright: ignore[reportArgumentType]
+        return {
+            field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            for field in fields
+        }
 
     def normalized(self, entry: T) -> T:
         """The same entry with every number of its declared kind, so that 10000 and 10000.0 are one setting."""
@@ -203,19 +216,6 @@ class Registry(Generic[T]):
         """Rebuild an entry from :meth:`config`'s result."""
         settings = dict(config)
         return self.get(settings.pop("name"), **settings)
-
-
-def in_words(value: Any) -> str:
-    """A setting for readers."""
-    return short(_written(value)) if isinstance(value, tuple) else str(value)
-
-
-def _written(value: Any) -> str:
-    """A setting as :func:`_convert` reads it back."""
-    if isinstance(value, tuple):
-        return ";".join(map(_written, value))
-    short = f"{value:g}" if isinstance(value, float) else ""
-    return short if short and float(short) == value else str(value)
 
 
 @functools.cache

@@ -1,98 +1,53 @@
-"""The settings of a configuration as a user writes them: ``rope:base=500000``."""
+"""The one writer of ``name:setting=value``, which :meth:`farfield.registry.Registry.parse` reads back.
+
+Free of JAX, because a store writes the settings of configurations that it does not build.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from farfield.errors import FarfieldError
-from farfield.identity import seeds_of
 
+def format_spec(config: Mapping[str, Any], defaults: Mapping[str, Any], spelled: Collection[str] = ()) -> str:
+    """Write the configuration of an entry in one line.
 
-def written(config: Mapping[str, Any]) -> dict[str, str]:
-    """Every part of a configuration as a user writes it: ``{"encoding": "rope:base=500000", ...}``."""
-    return _texts(json.dumps({name: value for name, value in config.items() if name not in seeds_of(config)}))
-
-
-def spec(entry: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> str:
-    """One line that a registry parses into the entry of this configuration.
+    >>> format_spec({"name": "rope", "base": 500000.0, "layout": "half"}, {"base": 10000.0, "layout": "half"})
+    'rope:base=500000'
 
     Args:
-        entry: as :meth:`farfield.registry.Registry.config` gives it.
-        fields: defaults by setting, which are left out; ``dataclasses.MISSING`` for a setting without one.
+        config: name and settings, as :meth:`farfield.registry.Registry.config` gives them.
+        defaults: by setting, in order; a setting that has its default is left out. ``dataclasses.MISSING`` for one
+            without a default: if it is the first, its value is written bare.
+        spelled: names of settings that are written even where they have their defaults.
     """
-    fields = fields or {}
-    first = next(iter(fields), None)
+    first = next(iter(defaults), None)
     parts = []
-    for name, value in entry.items():
-        if name == "name" or (name in fields and _same(value, fields[name])):
+    for name, value in config.items():
+        if name == "name" or (name in defaults and name not in spelled and same_value(value, defaults[name])):
             continue
-        bare = name == first and fields[name] is dataclasses.MISSING
-        parts.append(_value(value) if bare else f"{name}={_value(value)}")
-    return ":".join(filter(None, [str(entry["name"]), ",".join(parts)]))
+        bare = name == first and defaults[name] is dataclasses.MISSING
+        parts.append(value_text(value) if bare else f"{name}={value_text(value)}")
+    return ":".join(filter(None, (config["name"], ",".join(parts))))
 
 
-@functools.lru_cache(maxsize=4096)
-def _texts(setting: str) -> dict[str, str]:
-    """Every part of a configuration without seeds, as a user writes it: what follows from the rest is left out.
+def value_text(value: Any) -> str:
+    """Write a setting's value as :meth:`farfield.registry.Registry.parse` reads it back.
 
-    A part that this version of the code does not know, or that no longer fits, is written with all its settings.
+    >>> value_text(1e6), value_text((1.5, 2.0)), value_text(True), value_text(1e-05)
+    ('1000000', '1.5;2', 'true', '1e-05')
     """
-    from farfield.cell import PARTS, Cell
-
-    config = json.loads(setting)
-    parts = {name: value for name, value in config.items() if isinstance(value, dict) and "name" in value}
-    try:
-        whole = Cell.from_config(config).config()
-        return {
-            name: spec(_shortest(whole, name) if name in PARTS else part, _defaults(name, part))
-            for name, part in parts.items()
-        }
-    except (FarfieldError, KeyError, TypeError, ValueError):
-        return {name: spec(part, _defaults(name, part)) for name, part in parts.items()}
-
-
-def _shortest(config: dict[str, Any], part: str) -> dict[str, Any]:
-    """The settings of a part without those that the rest of the cell implies, as a table's rows from its lengths."""
-    from farfield.cell import Cell
-
-    kept = dict(config[part])
-    for name, default in _defaults(part, kept).items():
-        if name in kept and default is not dataclasses.MISSING and not _same(kept[name], default):
-            fewer = {key: value for key, value in kept.items() if key != name}
-            try:
-                implied = Cell.from_config(config | {part: fewer}).resolved().config()
-            except FarfieldError:
-                continue
-            if implied == config:
-                kept = fewer
-    return kept
-
-
-def _defaults(part: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    from farfield.cell import PARTS
-
-    if part not in PARTS or entry["name"] not in set(PARTS[part]):
-        return {}
-    fields = dataclasses.fields(PARTS[part][entry["name"]])
-    return {
-        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        for field in fields
-    }
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value == (list(default) if isinstance(default, tuple) and isinstance(value, list) else default)
-
-
-def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ";".join(map(_value, value))
+        return ";".join(map(value_text, value))
+    # A larger float is not exactly the whole number that its digits suggest.
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
     return str(value)
+
+
+def same_value(value: Any, default: Any) -> bool:
+    """Whether a value is the default; JSON holds a tuple as a list."""
+    return value == (list(default) if isinstance(default, tuple) and isinstance(value, list) else default)

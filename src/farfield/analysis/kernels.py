@@ -19,9 +19,10 @@ from farfield.encodings.rotary import Rotary, RotaryFamily
 from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models.base import WIDEST
+from farfield.printing import short
 from farfield.probes.kernel import ROUNDING, first_valley, kernel_by_blocks
 from farfield.probes.kernel_dilution import TargetDilution, rival_sums, target_dilution, target_masses
-from farfield.registry import LARGEST_WHOLE, in_words
+from farfield.registry import LARGEST_WHOLE
 
 LARGEST_SCALE = 1e6
 # One array of a number a position is kept at a time: 128 MiB.
@@ -84,14 +85,9 @@ class KernelEntry:
     @property
     def title(self) -> str:
         """Name and the settings that are not their defaults, base apart."""
-        config = encodings.config(self.encoding)
-        defaults = {field.name: field.default for field in dataclasses.fields(self.encoding)}
-        settings = [
-            f"{key}={value:g}" if isinstance(value, float) else f"{key}={in_words(value)}"
-            for key, value in config.items()
-            if key not in ("name", "base", "layout") and value != defaults[key]
-        ]
-        return config["name"] + (f":{','.join(settings)}" if settings else "")
+        shown = {"base", "layout"}
+        config = {name: value for name, value in encodings.config(self.encoding).items() if name not in shown}
+        return short(encodings.format_config(config))
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the curves as one JSON-able object."""

@@ -12,9 +12,11 @@ from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models.base import MOST_HEADS, WIDEST
+from farfield.printing import short
 from farfield.probes.encoding_profile import EncodingProfile, encoding_profile
 from farfield.probes.kernel import KernelShape, kernel_shape
-from farfield.registry import LARGEST_WHOLE, in_words
+from farfield.registry import LARGEST_WHOLE
+from farfield.spec import value_text
 
 LONGEST_SHOWN = 2**16
 
@@ -37,7 +39,7 @@ class Shown:
     def title(self) -> str:
         """The encoding with its settings, in words."""
         config = encodings.config(self.encoding)
-        settings = ", ".join(f"{key}={in_words(value)}" for key, value in config.items() if key != "name")
+        settings = ", ".join(f"{key}={short(value_text(value))}" for key, value in config.items() if key != "name")
         return f"{config['name']}" + (f" ({settings})" if settings else "") + f", d = {self.dim}"
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from farfield.encodings.base import encodings
 from farfield.encodings.rotary import base_setting, fraction_setting, frequencies
 from farfield.encodings.scaled_rope import LARGEST_FACTOR, ExtendedRope, original_length_setting
 from farfield.errors import FarfieldError
-from farfield.registry import in_words, traced
+from farfield.printing import short
+from farfield.registry import traced
+from farfield.spec import value_text
 
 COMPUTED = 0.0
 
@@ -77,7 +79,7 @@ class LongRope(ExtendedRope):
             if not all(1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR for factor in factors):
                 raise FarfieldError(
                     f"longrope:{name} must be numbers from {1 / LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}: "
-                    f"got {in_words(factors)}"
+                    f"got {short(value_text(factors))}"
                 )
         if self.attention_factor != COMPUTED and not 1e-3 <= self.attention_factor <= 1e3:
             raise FarfieldError(

@@ -107,7 +107,7 @@ class Prediction:
     @property
     def task_name(self) -> str:
         """The task as one would write it: ``offset:3``."""
-        return tasks.written(self.task)
+        return tasks.format(self.task)
 
     @property
     def realizable_at_tested(self) -> bool | None:

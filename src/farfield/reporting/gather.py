@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from farfield._checks import checked_folder
+from farfield.cell_text import parts_text
 from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION, identity_of, model_of, seeds_in_words, setting_of
 from farfield.intervals import Estimate, bootstrap, over_seeds
@@ -20,7 +21,6 @@ from farfield.reporting.model import Content, Failure, Kind, Setting
 from farfield.reporting.warnings import problems
 from farfield.seeds.scores import FIT, PROBES, Outcome
 from farfield.seeds.summary import Interval, Summary, summarize
-from farfield.spec import written
 from farfield.store.columns import describe
 from farfield.store.reader import OpenStore
 from farfield.store.status import Standing, failure, standing
@@ -108,7 +108,7 @@ def _asked_for(known: Record) -> _Wanted:
     for point in known.study.points(known.budget):
         config = _plain(point.cell.config())
         setting = setting_of(config)
-        about[setting] = settings_of(describe("", config, {}, written(config)), config)
+        about[setting] = settings_of(describe("", config, {}, parts_text(config)), config)
         cells[setting] = {point.cell.with_seeds(one).identity: (one.model, one.data) for one in seeds}
     return _Wanted(about, cells)
 

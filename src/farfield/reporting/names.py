@@ -7,7 +7,7 @@ from typing import Any
 
 from farfield.cell import PARTS
 from farfield.errors import FarfieldError
-from farfield.spec import spec
+from farfield.spec import value_text
 
 # Settings whose values speak for themselves; those of others are given with their name.
 PLAIN = ("encoding", "task", "model", "normalizer")
@@ -55,13 +55,7 @@ def counted(count: int, thing: str) -> str:
 
 def text_of(value: Any) -> str:
     """A value of a configuration as a study file has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "none"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
-        return str(int(value))
-    return str(value)
+    return ",".join(map(str, value)) or "none" if isinstance(value, list | tuple) else value_text(value)
 
 
 def beside_each_other(name: str, values: Collection[str]) -> dict[str, str]:
@@ -71,7 +65,8 @@ def beside_each_other(name: str, values: Collection[str]) -> dict[str, str]:
     {'rope': 'rope:base=10000', 'rope:base=100': 'rope:base=100', 't5': 't5'}
     """
     configs = {value: _config(name, value) for value in values}
-    return {value: _with_defaults(value, config, [*configs.values()]) for value, config in configs.items()}
+    known = [config for config in configs.values() if config]
+    return {value: _told_apart(name, config, known) if config else value for value, config in configs.items()}
 
 
 def _config(name: str, value: str) -> dict[str, Any]:
@@ -82,16 +77,8 @@ def _config(name: str, value: str) -> dict[str, Any]:
         return {}
 
 
-def _with_defaults(value: str, config: Mapping[str, Any], all_configs: Sequence[Mapping[str, Any]]) -> str:
-    kind, _, given = value.partition(":")
-    fields = [field for field in config if field != "name"]
-    # A bare value is that of the first field.
-    written = {part.partition("=")[0] if "=" in part else fields[0] for part in given.split(",") if part and fields}
-    alike = [other for other in all_configs if other and other["name"] == config.get("name")]
-    unsaid = {
-        field: config[field]
-        for field in fields
-        if field not in written and config[field] is not None and any(other[field] != config[field] for other in alike)
-    }
-    added = spec({"name": kind, **unsaid}).partition(":")[2]
-    return ":".join(filter(None, [kind, ",".join(filter(None, [given, added]))]))
+def _told_apart(name: str, config: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> str:
+    """One part, with every setting in which another of the same kind differs."""
+    alike = [other for other in known if other["name"] == config["name"]]
+    differing = [field for field in config if any(other[field] != config[field] for other in alike)]
+    return PARTS[name].format_config(config, spelled=[field for field in differing if config[field] is not None])

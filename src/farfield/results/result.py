@@ -95,7 +95,7 @@ class CellResult:
 
     def __repr__(self) -> str:
         """Short: the weights and counts are arrays of thousands of numbers."""
-        parts = PARTS["encoding"].written(self.cell.encoding), PARTS["task"].written(self.cell.task)
+        parts = PARTS["encoding"].format(self.cell.encoding), PARTS["task"].format(self.cell.task)
         accuracy = f"accuracy {self.accuracy[-1].value:.3f} at length {self.cell.lengths[-1]}"
         return f"<result {short(' on '.join(parts))}, seed {self.cell.seed}: {'diverged, ' * self.diverged}{accuracy}>"
 

@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from farfield._checks import plain, real
+from farfield.cell_text import parts_text
 from farfield.errors import FarfieldError, unknown
 from farfield.identity import seeds_of, setting_of
 from farfield.intervals import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.lengths import Range
 from farfield.probes.failure import WAYS
 from farfield.seeds.scores import FIT, PROBES, Outcome, by_model, names_of, shared_by
-from farfield.spec import written
 
 # Probes that are shares, whose intervals end at 0 and 1.
 SHARES = {
@@ -140,7 +140,7 @@ class Summary:
     @property
     def label(self) -> str:
         """Encoding and task as a user writes them: ``rope:base=500000 on offset:2``."""
-        parts = written(self.config)
+        parts = parts_text(self.config)
         return " on ".join(parts[name] for name in ("encoding", "task") if name in parts)
 
     def at(self, length: int, probe: str = "accuracy") -> AtLength:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from farfield.cell_text import parts_text
 from farfield.identity import data_version_of, every_seed, setting_of
-from farfield.spec import spec, written
+from farfield.spec import format_spec
 
 TEXT, WHOLE, REAL, TRUTH, WHOLES = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "BIGINT[]"
 
@@ -51,9 +52,10 @@ def describe(
         identity: name of its files.
         config: its resolved configuration, as stored.
         versions: of what its numbers depend on, as stored.
-        parts: :func:`written` of the configuration, where that is known; to find out takes importing JAX.
+        parts: :func:`farfield.cell_text.parts_text` of the configuration, where that is known; to find out takes
+            importing JAX.
     """
-    texts = written(config) if parts is None else parts
+    texts = parts_text(config) if parts is None else parts
     settings = {name: texts.get(name, _plain(value)) for name, value in config.items()}
     about = {
         "identity": identity,
@@ -79,7 +81,7 @@ def types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _plain(value: Any) -> Any:
     """A setting as one value of a column."""
     if isinstance(value, dict):
-        return spec(value) if "name" in value else json.dumps(value)
+        return format_spec(value, {}) if "name" in value else json.dumps(value)
     if isinstance(value, list) and not all(isinstance(entry, int) for entry in value):
         return json.dumps(value)
     return value

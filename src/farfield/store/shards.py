@@ -22,9 +22,10 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import numpy as np
 
+from farfield.cell_text import parts_text
 from farfield.identity import data_version_of
 from farfield.store import sealing
-from farfield.store.columns import types_of, written
+from farfield.store.columns import types_of
 from farfield.store.files import first_line
 from farfield.store.plain_names import plainly_named
 
@@ -54,7 +55,7 @@ class Shard(NamedTuple):
     Attributes:
         identity: of its cell.
         encoding, task, seed: as a user writes them; for readers of the file alone, as the configuration has them too.
-        parts: all of :func:`farfield.store.columns.written`; None where an early version wrote it.
+        parts: all of :func:`farfield.cell_text.parts_text`; None where an early version wrote it.
         config, versions: as stored.
         tensors_sha256: of its sibling.
         tensors_bytes: size of its sibling; None where an early version wrote it.
@@ -147,7 +148,7 @@ def make_shard(
         tensors: content of its sibling.
         made_by: versions to store with it, those of this process by default.
     """
-    parts = written(config)
+    parts = parts_text(config)
     return Shard(
         identity,
         parts["encoding"],

@@ -70,9 +70,9 @@ class Program:
     def description(self) -> str:
         """Encoding, task, model, lengths and path in words; normalizer and positions where they are not the usual."""
         cell = self.first
-        parts = encodings.name_of(cell.encoding), tasks.name_of(cell.task), models.written(cell.model)
+        parts = encodings.name_of(cell.encoding), tasks.name_of(cell.task), models.format(cell.model)
         unusual = [
-            PARTS[name].written(getattr(cell, name))
+            PARTS[name].format(getattr(cell, name))
             for name in ("normalizer", "positions")
             if getattr(cell, name) != getattr(Cell, name)
         ]

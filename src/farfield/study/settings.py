@@ -100,7 +100,7 @@ def _part(name: str) -> Checked:
         "anyOf": [{"enum": names}, {"type": "string", "pattern": f"^({'|'.join(names)}):"}],
         "examples": [EXAMPLES[name]],
     }
-    return Checked(check, lambda entry: None if entry is None else registry.written(entry), schema)
+    return Checked(check, lambda entry: None if entry is None else registry.format(entry), schema)
 
 
 def _number(name: str) -> Checked:
