@@ -17,11 +17,11 @@ from safetensors.numpy import save
 
 from farfield.cli import progress as lines
 from farfield.engine import base, programs, scheduler
-from farfield.engine.base import Engine, EngineError
+from farfield.engine.base import Engine
 from farfield.engine.open import open_engine
 from farfield.engine.programs import Trained
 from farfield.engine.scheduler import Made, complete, run
-from farfield.errors import FarfieldError, ListedError
+from farfield.errors import EngineError, FarfieldError, ListedError
 from farfield.models.head import Head
 from farfield.results.result import CellResult
 from farfield.store.checkpoints import Checkpoints

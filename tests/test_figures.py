@@ -14,7 +14,7 @@ import farfield as ff
 from farfield.plotting import figures
 from farfield.plotting.predictions import prediction_figure
 from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
-from farfield.prediction import solve
+from farfield.prediction import predict
 from farfield.reporting.curves_svg import Curve, Frame, Point, picture
 from farfield.results.result import CellResult
 from support import small_cell, untrained
@@ -139,7 +139,7 @@ def test_figures_of_few_offsets_and_lengths_have_whole_ticks():
     found = [
         figures.encoding_response("rope", shown.profile),
         figures.profiles({"rope": many}),
-        prediction_figure(solve("rope", "offset:1", trained=3, tested=5, width=8, with_openness=False)),
+        prediction_figure(predict("rope", "offset:1", trained=3, tested=5, width=8, with_openness=False)),
         figures.kernels(ff.kernel("rope", dim=8, length=2)),
         figures.kernels(ff.kernel("rope", dim=8, length=6)),
         figures.verdict_strip({"table1": {"reproduced": 1}, "table2": {"differs": 1}}),

@@ -18,7 +18,7 @@ from farfield.papers.implicit_bias.budgets import BUDGETS
 from farfield.papers.implicit_bias.setup import PUBLISHED, SEEDS, SWEEP_SEEDS
 from farfield.papers.implicit_bias.table5 import shape_of
 from farfield.papers.page import write_page
-from farfield.papers.reproduce import plan, reproduce, select_items, write_files
+from farfield.papers.reproduce import plan, run_paper, select_items, write_files
 from farfield.papers.verdicts import Verdict, judge
 from farfield.plotting.style import save
 from farfield.results.result import CellResult
@@ -66,7 +66,7 @@ class Recorder:
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    outcome = reproduce(PAPER, only=SMOKED, budget="smoke", out=folder)
+    outcome = run_paper(PAPER, only=SMOKED, budget="smoke", out=folder)
     write_page(outcome, folder)
     return outcome, folder
 
@@ -168,7 +168,7 @@ def test_smoke_judges_nothing(smoke):
 
 @pytest.mark.slow
 def test_every_item_runs_at_the_smoke_budget(tmp_path):
-    outcome = reproduce(PAPER, budget="smoke", out=tmp_path)
+    outcome = run_paper(PAPER, budget="smoke", out=tmp_path)
     assert {verdict.item for verdict in outcome.verdicts} == set(ITEMS)
     assert write_page(outcome, tmp_path).stat().st_size > 100_000
 
@@ -232,7 +232,7 @@ def test_figures_are_written_in_both_formats(smoke):
 def test_a_second_run_trains_nothing(smoke):
     outcome, folder = smoke
     recorder = Recorder()
-    again = reproduce(PAPER, only=SMOKED, budget="smoke", out=folder, progress=recorder)
+    again = run_paper(PAPER, only=SMOKED, budget="smoke", out=folder, progress=recorder)
     analysed = [f"analysing {item.name}" for item in outcome.items]
     assert recorder.told == [(outcome.cells, outcome.cells), "end", *analysed]
     assert again.verdicts == outcome.verdicts
@@ -276,7 +276,7 @@ def test_items_can_be_named_in_any_form():
 
 def test_an_unknown_budget_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(FarfieldError, match="smoke"):
-        reproduce(PAPER, budget="smoek", out=tmp_path / "never")
+        run_paper(PAPER, budget="smoek", out=tmp_path / "never")
     assert not (tmp_path / "never").exists()
 
 
@@ -295,6 +295,6 @@ def test_the_page_names_the_command_that_makes_it_again(smoke, tmp_path):
     assert (
         dataclasses.replace(outcome, items=PAPER.items).command() == "farfield reproduce implicit-bias --budget smoke"
     )
-    part = reproduce(PAPER, budget="smoke", only=["table7"], out=tmp_path)
+    part = run_paper(PAPER, budget="smoke", only=["table7"], out=tmp_path)
     page = write_page(part, tmp_path).read_text()
     assert "farfield reproduce implicit-bias --budget smoke --only table7" in page

@@ -7,7 +7,7 @@ import pytest
 
 from farfield.errors import FarfieldError
 from farfield.positions import regimes
-from farfield.prediction import Prediction, solve
+from farfield.prediction import Prediction, predict
 from farfield.prediction.atlas import atlas_encodings
 from farfield.prediction.grid import grid, targets
 from farfield.prediction.sensitivity import BUDGET
@@ -21,7 +21,7 @@ TWO_INDICES = ("learned", "sinusoidal")
 
 
 def predicted(encoding: str, task: str, **settings) -> Prediction:
-    return solve(encoding, task, **{"trained": 16, "tested": 64, "with_openness": False} | settings)
+    return predict(encoding, task, **{"trained": 16, "tested": 64, "with_openness": False} | settings)
 
 
 @pytest.mark.parametrize("encoding", ["rope", "t5", "shaw", "clipped", "transformer-xl", "xpos", "ntk", "yarn"])
@@ -97,10 +97,10 @@ def test_fire_carries_the_first_position_and_not_an_offset():
 
 def test_rows_that_tie_are_told_apart_from_rows_that_are_lost():
     """One rotary plane: offset 8 is the mirror image of the target, so rows 8 to 13 tie, and trained heads win them."""
-    found = solve("rope", "offset:1", width=2, trained=8, tested=14, with_openness=False)
+    found = predict("rope", "offset:1", width=2, trained=8, tested=14, with_openness=False)
     assert (found.alpha, found.tied) == (0, 1)
     assert found.to_json()["tied"] == 1
-    assert solve("sinusoidal", "offset:1", with_openness=False).tied == 0
+    assert predict("sinusoidal", "offset:1", with_openness=False).tied == 0
 
 
 def test_learned_positions_are_undetermined_out_of_range():
@@ -118,7 +118,7 @@ def test_learned_positions_are_undetermined_out_of_range():
 @pytest.mark.parametrize("encoding", the_rest_slow(atlas_encodings(), ["learned", "key-only", "t5", "rope", "alibi"]))
 def test_a_verdict_does_not_depend_on_whether_openness_is_wanted(encoding, task):
     full, short = (
-        solve(encoding, task, trained=8, tested=24, draws=2, with_openness=wanted) for wanted in (True, False)
+        predict(encoding, task, trained=8, tested=24, draws=2, with_openness=wanted) for wanted in (True, False)
     )
     assert (short.verdict, short.start_decides) == (full.verdict, full.start_decides)
     known = {
@@ -262,9 +262,9 @@ def test_long_grids_are_quick_and_small():
 
     code = """
 import json, resource, time
-from farfield.prediction import solve
+from farfield.prediction import predict
 start = time.perf_counter()
-found = {task: solve("rope", task, trained=64, tested=4096) for task in ("offset:2", "position:0")}
+found = {task: predict("rope", task, trained=64, tested=4096) for task in ("offset:2", "position:0")}
 seconds = time.perf_counter() - start
 megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps([seconds, megabytes, {task: p.alpha for task, p in found.items()}]))

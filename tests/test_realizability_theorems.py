@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from farfield.positions import regimes
-from farfield.prediction import feature_map, solve
+from farfield.prediction import feature_map, predict
 from farfield.prediction.feature_maps import named
 from farfield.prediction.features import FARTHEST, OneHot, OneNumber, Pairs
 from farfield.prediction.grid import Grid, differences, grid, targets
@@ -117,8 +117,8 @@ def test_fixed_offsets_and_fixed_positions_are_mirror_images():
     for number in (0, 2):
         offset = np.where(np.arange(9) >= number, np.arange(9) - number, -1)
         np.testing.assert_array_equal(dual_targets(offset), targets(tasks.parse(f"position:{number}"), 9))
-    pairs = [solve("key-only", "position:3", with_openness=True, draws=2)]
-    pairs += [solve("shaw:reach=63", "offset:3", with_openness=True, draws=2)]
+    pairs = [predict("key-only", "position:3", with_openness=True, draws=2)]
+    pairs += [predict("shaw:reach=63", "offset:3", with_openness=True, draws=2)]
     assert pairs[0].alpha == pairs[1].alpha == 1
     assert pairs[0].margin == pytest.approx(pairs[1].margin)
     open_of: Any = [pair.open for pair in pairs]
@@ -156,7 +156,7 @@ def test_the_bound_is_attained_where_all_others_tie():
 
 def test_a_predictions_bound_is_below_its_mass_and_0_once_a_row_is_lost():
     for spec, task in (("rope", "offset:2"), ("t5", "offset:1"), ("sinusoidal", "offset:1"), ("fire", "position:0")):
-        prediction = solve(spec, task, width=16, with_openness=False)
+        prediction = predict(spec, task, width=16, with_openness=False)
         assert prediction.bound is not None and prediction.mass is not None and prediction.lead is not None
         assert (prediction.bound <= prediction.mass * (1 + 1e-9)).all()
         lost = np.flatnonzero(prediction.lead <= 0)
@@ -286,12 +286,12 @@ def test_outside_the_column_span_is_no_argument():
         one_hot = (255 - np.arange(256) == offset).astype(float)
         nearest = columns @ np.linalg.lstsq(columns, one_hot)[0]
         assert np.linalg.norm(nearest - one_hot) > 0.8  # of a vector of norm 1
-        assert solve("rope", f"offset:{offset}", width=64, tested=256, with_openness=False).alpha == 1
+        assert predict("rope", f"offset:{offset}", width=64, tested=256, with_openness=False).alpha == 1
 
 
 def test_few_frequencies_may_not_carry_an_offset():
     """The relative form alone is no guarantee: a narrow head's profile rises again beyond what it was trained on."""
-    alphas = {d: solve("rope", "offset:1", width=d, tested=256, with_openness=False).alpha for d in (8, 64)}
+    alphas = {d: predict("rope", "offset:1", width=d, tested=256, with_openness=False).alpha for d in (8, 64)}
     assert alphas[64] == 1
     assert alphas[8] < 0.2  # pyright: ignore
 

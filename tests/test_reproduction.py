@@ -3,12 +3,12 @@
 import pytest
 
 from farfield.papers import PAPERS
-from farfield.papers.reproduce import reproduce
+from farfield.papers.reproduce import run_paper
 
 
 @pytest.mark.slow
 def test_the_printed_numbers_are_reproduced_and_whatever_differs_says_what_was_tried(tmp_path):
-    outcome = reproduce(PAPERS["implicit-bias"], budget="standard", out=tmp_path)
+    outcome = run_paper(PAPERS["implicit-bias"], budget="standard", out=tmp_path)
     counts = outcome.counts()
     assert counts["reproduced"] + counts["differs"] >= 150
     differing = [verdict for verdict in outcome.verdicts if verdict.verdict == "differs"]

@@ -128,7 +128,7 @@ def solve_majority(tokens, vocabulary):
     return last(tokens, int(tokens.count(1) > tokens.count(0)))
 
 
-def solve(spec, tokens, vocabulary):
+def predict(spec, tokens, vocabulary):
     settings = tasks.config(tasks.parse(spec))
     return globals()[f"solve_{settings.pop('name')}"](tokens, vocabulary, **settings)
 
@@ -140,7 +140,7 @@ def test_answers_are_those_of_a_solver_that_sees_the_tokens_alone(spec, data, se
     length = data.draw(st.integers(least_length(task), POSITIONS), label="length")
     batch = drawn(spec, seed=seed, length=length)
     for tokens, answers, supervised in zip(batch.tokens.T, batch.answers.T, batch.supervised.T, strict=True):
-        expected = solve(spec, tokens[:length].tolist(), VOCABULARY)
+        expected = predict(spec, tokens[:length].tolist(), VOCABULARY)
         got = [
             int(answer) if asked else None for answer, asked in zip(answers[:length], supervised[:length], strict=True)
         ]
@@ -182,7 +182,7 @@ def test_the_rows_that_a_docstring_shows_are_right(spec, vocabulary):
     shown = list(zip(read(text, "tokens"), read(text, "answers"), strict=True))
     assert shown
     for tokens, answers in shown:
-        assert answers == solve(spec, tokens, vocabulary)
+        assert answers == predict(spec, tokens, vocabulary)
         for coupled in read(text, "coupled"):
             positions = task.coupled_positions(jnp.int32(len(tokens)), len(tokens))
             assert positions.tolist() == coupled
@@ -363,4 +363,4 @@ def test_sizes_that_a_task_allows_are_those_that_it_can_draw(spec):
     assert not allows(task, VOCABULARY, least - 1) or least == 1
     tokens = drawn(spec, length=least).tokens[:least]
     for column in tokens.T.tolist():
-        solve(spec, column, VOCABULARY)
+        predict(spec, column, VOCABULARY)

@@ -20,7 +20,7 @@ from farfield.papers.implicit_bias import table2, table5, theory
 from farfield.papers.implicit_bias.budgets import BUDGETS
 from farfield.papers.implicit_bias.theory import carrier, dilution, equivariance, pinning
 from farfield.papers.implicit_bias.theory.lines import double_precision
-from farfield.papers.reproduce import plan, reproduce
+from farfield.papers.reproduce import plan, run_paper
 from farfield.papers.verdicts import statement
 from farfield.probes.carrier import profile, rotate
 from farfield.probes.kernel import kernel
@@ -171,6 +171,6 @@ def test_the_item_shares_its_rotary_heads_with_tables_2_and_5():
 def test_an_item_without_cells_is_reproduced(tmp_path):
     item = Item("none", "no cells", "--only none", dict, lambda results: [statement("holds", [True, False])])
     paper = dataclasses.replace(PAPERS["implicit-bias"], items=(item,))
-    outcome = reproduce(paper, out=tmp_path)
+    outcome = run_paper(paper, out=tmp_path)
     assert plan(paper.items, BUDGETS["full"]) == {"none": {}}
     assert [(verdict.verdict, verdict.measured) for verdict in outcome.verdicts] == [("differs", 0.5)]

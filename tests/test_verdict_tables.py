@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -27,7 +28,7 @@ def reproduction(name: str, differing: tuple[str, ...] = ()) -> Reproduction:
             numbers.append(Comparison("pin [mean]", 13.0, 0.1, [11.9, 12.0] * 4, 8, explanation=TRIED))
             numbers.append(Comparison("a claim", None, 0.1, [1.0, 1.0], 8))
         verdicts += [judge(item.name, one) for one in numbers]
-    return Reproduction(paper, paper.budgets["standard"], paper.items, tuple(verdicts), {}, 554, 200.0)
+    return Reproduction(paper, paper.budgets["standard"], paper.items, tuple(verdicts), {}, 554, 200.0, Path("out"))
 
 
 def printed(outcome: Reproduction, width: int, every: bool = False) -> list[str]:
@@ -57,7 +58,7 @@ def test_a_reproduction_is_a_line_an_item_and_in_full_what_differs(paper, width)
 def test_an_item_without_a_verdict_has_neither_mark():
     paper = PAPERS["implicit-bias"]
     unjudged = judge("table1", Comparison("a claim", None, 0.1, [1.0], 8))
-    outcome = Reproduction(paper, paper.budgets["standard"], paper.items[1:2], (unjudged,), {}, 2, 1.0)
+    outcome = Reproduction(paper, paper.budgets["standard"], paper.items[1:2], (unjudged,), {}, 2, 1.0, Path("out"))
     (line,) = [line.split() for line in printed(outcome, 80) if " table1 " in line]
     assert (line[0], line[-3:]) == ("-", ["0", "0", "1"])
 
@@ -65,7 +66,7 @@ def test_an_item_without_a_verdict_has_neither_mark():
 def test_a_difference_that_nobody_explained_says_so():
     paper = PAPERS["realizability"]
     differs = judge("theorems", Comparison("holds", 1.0, 0.0, [1.0, 0.0], 0))
-    outcome = Reproduction(paper, paper.budgets["standard"], paper.items, (differs,), {}, 2, 1.0)
+    outcome = Reproduction(paper, paper.budgets["standard"], paper.items, (differs,), {}, 2, 1.0, Path("out"))
     lines = [line.strip() for line in printed(outcome, 80)]
     assert "Tried: nothing is written down." in lines
 

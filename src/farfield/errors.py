@@ -11,6 +11,14 @@ class FarfieldError(ValueError):
     """A mistake in the input. The command line prints it in one line and exits with code 2."""
 
 
+class StorageError(FarfieldError):
+    """A file or folder that cannot be read or written: a full disk, no permission."""
+
+
+class EngineError(FarfieldError):
+    """Nothing more can run on an engine: no worker can start, or the cluster is lost."""
+
+
 class ListedError(FarfieldError):
     """Several mistakes found in one go. The command line prints each in a line of its own.
 
@@ -38,9 +46,9 @@ def unknown(kind: str, name: str, known: Iterable[str], aliases: Iterable[str] =
     return FarfieldError(f"unknown {kind} {name!r}: {hint}known: {', '.join(known)}")
 
 
-def unwritable(path: Path | str, reason: OSError) -> FarfieldError:
+def unwritable(path: Path | str, reason: OSError) -> StorageError:
     """The error for a file of results that cannot be written once its models are finished and stored."""
-    return FarfieldError(
+    return StorageError(
         f"cannot write {path}: {reason.strerror}; finished models are kept: clear this away and run the same command "
         "again"
     )

@@ -47,7 +47,7 @@ def predict(
     """
     from farfield.plotting.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
     from farfield.plotting.style import check_path, save
-    from farfield.prediction import atlas, carrying_over, solve
+    from farfield.prediction import atlas, carrying_over, predict
     from farfield.prediction.atlas import to_csv
     from farfield.store.outputs import check_output
 
@@ -79,7 +79,7 @@ def predict(
         raise FarfieldError(
             "predict needs --encoding and --task, for example --encoding rope --task offset:3, or --all"
         )
-    found = solve(encoding, task, logit_scale=logit_scale, **settings)
+    found = predict(encoding, task, logit_scale=logit_scale, **settings)
     answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json)
     if plot is not None:
         save(prediction_figure(found), plot)

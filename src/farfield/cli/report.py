@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from farfield.cli.common import Json, file_path, folder_path
 from farfield.cli.study.status import Folder
-from farfield.errors import unknown
 from farfield.printing import short
 
 
@@ -43,29 +42,13 @@ def report(
 
         farfield report runs --interval bootstrap --json
     """
-    from farfield.store import index
+    from farfield.reporting.report import report as write_report
+    from farfield.reporting.sentences import sentences
 
-    page, beside = output or folder / index.PAGE, figures or folder / index.FIGURES
-    if interval not in ("t", "bootstrap"):
-        raise unknown("interval", interval, ("t", "bootstrap"))
-    from farfield.reporting.files import check_folder, write_files
-    from farfield.reporting.gather import gather
-    from farfield.reporting.page import check_page, command_of, write_page
-    from farfield.reporting.sentences import sentences, to_json
-
-    chosen: Any = interval
-    if output is not None:
-        check_page(page)
-    if figures is not None:
-        check_folder(figures, folder)
-    content = gather(folder, chosen)
-    check_page(page)
-    files = write_files(content, beside)
-    write_page(content, page, command_of(folder, output, figures, interval), str(beside))
+    found = write_report(folder, output, figures, interval)
     if as_json:
-        found = to_json(content) | {"page": str(page), "figures": str(beside), "files": files}
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
-    for line in [*sentences(content), *(f"Note: {problem.said}" for problem in content.problems)]:
+    for line in [*sentences(found.content), *(f"Note: {problem.said}" for problem in found.content.problems)]:
         print(short(line))
-    print(f"wrote {page}; figures and numbers in {beside}")
+    print(f"wrote {found.page}; figures and numbers in {found.figures}")

@@ -46,25 +46,14 @@ def reproduce(
     """
     from farfield.cli.progress import reporter
     from farfield.cli.render.paper import reproduction_tables
-    from farfield.errors import unknown
-    from farfield.papers import PAPERS
-    from farfield.papers.page import write_page
-    from farfield.papers.reproduce import DEFAULT_BUDGET, select_items
-    from farfield.papers.reproduce import reproduce as run_paper
+    from farfield.papers.named import reproduce as run_named
 
-    if paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
-    # A part of the paper, or a smaller budget, must not replace a whole reproduction.
-    part = [] if budget == DEFAULT_BUDGET else [budget]
-    part += [item.name for item in select_items(PAPERS[paper], only)] if only else []
-    folder = out or Path("farfield-results") / "-".join([paper, *part])
-    outcome = run_paper(PAPERS[paper], only=only, budget=budget, out=folder, workers=workers, progress=reporter())
-    page = write_page(outcome, folder)
+    found = run_named(paper, only=only, budget=budget, out=out, workers=workers, progress=reporter())
     if as_json:
-        print(json.dumps(outcome.to_json() | {"page": str(page)}, indent=1))
+        print(json.dumps(found.to_json() | {"page": str(found.page)}, indent=1))
         return
     console = screen()
-    for part in reproduction_tables(outcome, every):
+    for part in reproduction_tables(found, every):
         console.print(part)
-    console.print(f"Page:     {page.resolve()}", soft_wrap=True, markup=False)
-    console.print(f"Verdicts: {(folder / 'verdicts.json').resolve()}", soft_wrap=True, markup=False)
+    console.print(f"Page:     {found.page.resolve()}", soft_wrap=True, markup=False)
+    console.print(f"Verdicts: {(found.folder / 'verdicts.json').resolve()}", soft_wrap=True, markup=False)

@@ -8,14 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import dataclass
 
-from farfield.errors import FarfieldError
-
 # Threads that run chunks are known by it.
 THREADS = "farfield-chunks"
-
-
-class EngineError(FarfieldError):
-    """Nothing more can run on an engine."""
 
 
 def cores() -> int:

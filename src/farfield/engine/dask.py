@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from farfield.engine.base import THREADS, Engine, EngineError
-from farfield.errors import FarfieldError
+from farfield.engine.base import THREADS, Engine
+from farfield.errors import EngineError, FarfieldError
 from farfield.store.shards import versions
 
 # Seconds to look for the scheduler, at first and when its connection is lost.

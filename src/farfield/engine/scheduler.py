@@ -11,12 +11,12 @@ from typing import NamedTuple
 import jax
 
 from farfield.cell import Cell
-from farfield.engine.base import Engine, EngineError
+from farfield.engine.base import Engine
 from farfield.engine.open import open_engine
 from farfield.engine.programs import Chunk, Keeper, chunks, forget_programs, run_chunk
 from farfield.engine.progress import Progress, Silent
 from farfield.environment import settled
-from farfield.errors import FarfieldError
+from farfield.errors import EngineError, FarfieldError
 from farfield.results.result import CellResult
 from farfield.store.checkpoints import Checkpoints
 from farfield.store.shards import versions

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
-from farfield.papers.reproduce import Reproduction, write_text
+from farfield.papers.reproduce import PAGE, Reproduction, write_text
 from farfield.papers.verdicts import LEVEL
 from farfield.plotting.figures import verdict_strip
 from farfield.plotting.style import save, to_svg
@@ -23,7 +23,7 @@ def write_page(outcome: Reproduction, folder: Path) -> Path:
     Raises:
         FarfieldError: if the folder cannot be written.
     """
-    page = folder / "index.html"
+    page = folder / PAGE
     strip = verdict_strip({item.name: outcome.counts(item.name) for item in outcome.items})
     save(strip, folder / "figures" / "verdicts.png")
     write_text(page, render(outcome, strip))

@@ -27,6 +27,7 @@ from farfield.store.store import Store, versions
 
 FIGURES = (".svg", ".png")
 DEFAULT_BUDGET = "standard"
+PAGE = "index.html"
 OUTCOMES: tuple[Outcome, ...] = ("reproduced", "differs", "not-comparable")
 
 
@@ -39,6 +40,7 @@ class Reproduction:
         figures: by item.
         cells: heads the items rest on.
         seconds: wall time of training and testing.
+        folder: where its files are.
     """
 
     paper: Paper
@@ -48,6 +50,12 @@ class Reproduction:
     figures: dict[str, Figure]
     cells: int
     seconds: float
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        """Its HTML page."""
+        return self.folder / PAGE
 
     def counts(self, item: str | None = None) -> dict[Outcome, int]:
         """Verdicts by outcome, of one item or of all that hold printed numbers."""
@@ -112,7 +120,7 @@ def plan(items: Iterable[Item], budget: Budget) -> dict[str, dict[str, list[Cell
 
 
 @settled
-def reproduce(
+def run_paper(
     paper: Paper,
     *,
     only: Iterable[str] | None = None,
@@ -155,7 +163,9 @@ def reproduce(
                 verdicts.append(judge(name, comparison))
             if item.draw:
                 figures[name] = item.draw(results[name])
-    outcome = Reproduction(paper, spend, items, tuple(verdicts), figures, len(cells), time.perf_counter() - started)
+    outcome = Reproduction(
+        paper, spend, items, tuple(verdicts), figures, len(cells), time.perf_counter() - started, folder
+    )
     write_files(outcome, folder)
     return outcome
 

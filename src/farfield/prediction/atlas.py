@@ -10,7 +10,7 @@ from typing import Any
 from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.prediction.feature_maps import feature_map, named
-from farfield.prediction.predict import Prediction, solve
+from farfield.prediction.predict import Prediction, predict
 
 # Fixed offsets, fixed positions, and offsets that grow with the length.
 ATLAS_TASKS = (
@@ -60,10 +60,10 @@ def atlas(
     Args:
         names: encodings; all that have a feature map if None.
         asked: tasks.
-        settings: of :func:`solve`.
+        settings: of :func:`farfield.prediction.predict.predict`.
     """
     rows = atlas_encodings() if names is None else list(names)
-    return [[solve(name, task, **settings) for task in asked] for name in rows]
+    return [[predict(name, task, **settings) for task in asked] for name in rows]
 
 
 def carrying_over(prediction: Prediction) -> list[str]:
@@ -72,7 +72,7 @@ def carrying_over(prediction: Prediction) -> list[str]:
     found = []
     for name in atlas_encodings():
         try:
-            other = solve(name, prediction.task, with_openness=False, **settings)
+            other = predict(name, prediction.task, with_openness=False, **settings)
         except FarfieldError:
             continue
         if other.alpha == 1 and name != prediction.encoding_name:

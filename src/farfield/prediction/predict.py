@@ -1,4 +1,4 @@
-"""What can be said of an encoding and a task before any training: :func:`solve`."""
+"""What can be said of an encoding and a task before any training: :func:`predict`."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Prediction:
 
 
 @settled
-def solve(
+def predict(
     encoding: str | Encoding,
     task: str | Task,
     *,

@@ -44,7 +44,7 @@ from farfield.papers.base import Item, Results, Series
 from farfield.papers.realizability.setup import by_seed, number
 from farfield.papers.verdicts import Comparison, statement
 from farfield.plotting.style import STYLE, curve, legend, mark_training, note, panels
-from farfield.prediction import solve
+from farfield.prediction import predict
 from farfield.results.result import CellResult
 from farfield.tasks import Task
 from farfield.tasks.growing import Fraction
@@ -186,7 +186,7 @@ def loudness(result: CellResult) -> float:
 
 def _depth(results: Results) -> list[Comparison]:
     cell = results[TWO][0].cell
-    prediction = solve(
+    prediction = predict(
         cell.encoding,
         PLACE,
         trained=cell.longest,

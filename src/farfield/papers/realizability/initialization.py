@@ -32,7 +32,7 @@ from farfield.papers.base import Item, Results, Series
 from farfield.papers.realizability.setup import LENGTHS, SHORTEST, TRAINED, by_seed, number, score, series_of
 from farfield.papers.verdicts import Comparison, statement
 from farfield.plotting.style import STYLE, curve, legend, mark_training, panels
-from farfield.prediction import Prediction, solve
+from farfield.prediction import Prediction, predict
 from farfield.results.observe import mean_logits
 from farfield.results.result import CellResult
 from farfield.training import initial_parameters
@@ -123,7 +123,7 @@ def own_rise(head: CellResult) -> float:
 
 def prediction(cell: Cell, logit_scale: float | None) -> Prediction:
     """With alpha under initialization, for the lengths that the heads are tested at."""
-    return solve(
+    return predict(
         cell.encoding,
         cell.task,
         trained=TRAINED,

@@ -20,7 +20,7 @@ from farfield.encodings import Encoding, encodings
 from farfield.models.positional import PositionalHead
 from farfield.papers.base import Results, Series
 from farfield.papers.verdicts import Comparison
-from farfield.prediction import Prediction, solve
+from farfield.prediction import Prediction, predict
 from farfield.probes.failure import WAYS
 from farfield.results.result import CellResult
 from farfield.tasks import Task, tasks
@@ -136,7 +136,7 @@ def scores_of(results: Results) -> list[Score]:
 @functools.lru_cache(maxsize=1024)
 def predicted(encoding: Encoding, task: Task, width: int) -> Prediction:
     """The prediction for the lengths of the regime."""
-    return solve(
+    return predict(
         encoding, task, trained=TRAINED, tested=LENGTHS[-1], shortest=SHORTEST, width=width, with_openness=False
     )
 

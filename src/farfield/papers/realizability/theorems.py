@@ -21,7 +21,7 @@ from farfield.papers.realizability.setup import (
 )
 from farfield.papers.verdicts import Comparison, statement
 from farfield.positions.shifted import Fixed
-from farfield.prediction import feature_map, solve
+from farfield.prediction import feature_map, predict
 from farfield.prediction.atlas import ATLAS_TASKS
 from farfield.prediction.feature_maps import named
 from farfield.prediction.features import FeatureMap
@@ -95,7 +95,7 @@ def duality() -> list[Comparison]:
 def underdetermined() -> list[Comparison]:
     """Learned absolute positions beyond training, at three norm budgets."""
     found = [
-        solve("learned", task, trained=SHORT, tested=LONG, shortest=4, budget=budget, draws=2)
+        predict("learned", task, trained=SHORT, tested=LONG, shortest=4, budget=budget, draws=2)
         for task in ATLAS_TASKS
         for budget in (1.01, 1.25, 4.0)
     ]
@@ -163,7 +163,7 @@ def span() -> list[Comparison]:
     columns = features.features(np.full(SPAN, SPAN - 1), np.arange(SPAN))
     one_hot = (SPAN - 1 - np.arange(SPAN) == OFFSET).astype(float)
     distance = np.linalg.norm(columns @ np.linalg.lstsq(columns, one_hot)[0] - one_hot)
-    alpha = solve("rope", f"offset:{OFFSET}", tested=SPAN, with_openness=False).alpha
+    alpha = predict("rope", f"offset:{OFFSET}", tested=SPAN, with_openness=False).alpha
     return [
         statement(
             "outside the column span is no argument: rope selects scores that it cannot form",
