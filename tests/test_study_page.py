@@ -17,10 +17,10 @@ from farfield.cell import Cell
 from farfield.cli import main
 from farfield.errors import FarfieldError
 from farfield.reporting.gather import gather
+from farfield.reporting.numbers import NONE
 from farfield.reporting.page import check_page, render, write_page
 from farfield.reporting.sentences import what_became, what_ran
 from farfield.results.result import CellResult
-from farfield.results.titles import NONE
 from farfield.store.store import Store
 from farfield.store.verify import verify
 from farfield.study import record

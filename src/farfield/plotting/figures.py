@@ -27,8 +27,8 @@ from farfield.plotting.style import (
 )
 from farfield.probes.attention import relative_profiles
 from farfield.probes.encoding_profile import EncodingProfile
+from farfield.results.measures import SHARE_OF, counted_by
 from farfield.results.result import CellResult
-from farfield.results.titles import SHARE_OF, counted_by
 
 
 def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:

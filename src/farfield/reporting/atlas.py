@@ -11,8 +11,7 @@ from matplotlib.colors import to_hex
 
 from farfield.reporting.model import Content, Setting
 from farfield.reporting.names import counted, span
-from farfield.results.titles import title_of
-from farfield.seeds.summary import SHARES
+from farfield.results.measures import kind_of, title_of
 
 # Steps of the atlas's colours, 0 to 1.
 LEVELS = 20
@@ -53,7 +52,7 @@ def _square(group: list[Setting]) -> Square:
     values: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for setting in group:
         for row in setting.summary.rows if setting.summary else ():
-            if row.mean is not None and row.probe in SHARES:
+            if row.mean is not None and kind_of(row.probe) == "share":
                 values[row.probe][row.length].append(row.mean.mean)
     means = {
         probe: {length: round(float(np.mean(found)), 4) for length, found in by_length.items()}

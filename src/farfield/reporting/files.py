@@ -22,11 +22,11 @@ from farfield.plotting.style import STYLE, new_figure, note, panels, save, style
 from farfield.printing import command, short
 from farfield.reporting.atlas import heading, squares_of
 from farfield.reporting.curves_svg import NO_SELECTION, Frame, Point
-from farfield.reporting.gather import ESTIMATED
 from farfield.reporting.model import Content, Setting
+from farfield.reporting.numbers import interval_kind_of
 from farfield.reporting.page import frame_of, note_of, panels_of, series_of
 from farfield.reporting.ways import failure_figure
-from farfield.results.titles import counted_by, kind_of, meaning_of, title_of
+from farfield.results.measures import counted_by, meaning_of, names_of, title_of
 from farfield.seeds.summary import PROBES, AtLength
 from farfield.store.files import write_atomically
 
@@ -246,7 +246,7 @@ def _statistic_rows(content: Content, column: int | None = None) -> Iterator[dic
                 "fit": len(found.fit.fitted) if found.fit else None,
                 "diverged": len(found.diverged),
                 "chance": row.chance,
-                "interval": kind_of(row.mean) if row.mean else None,
+                "interval": interval_kind_of(row.mean) if row.mean else None,
             }
 
 
@@ -264,7 +264,7 @@ def _share_that_keeps(row: AtLength, seeds: int) -> dict[str, float | None]:
 def _mechanism_rows(content: Content) -> Iterator[dict[str, Any]]:
     for setting in content.settings:
         numbers: dict[str, Any] = {}
-        for name in ESTIMATED:
+        for name in names_of(mechanism=True):
             numbers |= _ends(COLUMNS.get(name, name), setting.estimates.get(name))
         seeds = {f"{name.partition('_')[0]}_n": found.n for name, found in setting.estimates.items()}
         peaks = "; ".join(f"{offset} ({count})" for offset, count in setting.peaks)

@@ -19,6 +19,7 @@ from farfield.probes.failure import WAYS
 from farfield.reporting.axes import Layout, Place, lay_out, settings_of
 from farfield.reporting.model import Content, Failure, Kind, Setting
 from farfield.reporting.warnings import problems
+from farfield.results.measures import kind_of, names_of
 from farfield.seeds.scores import FIT, PROBES, Outcome
 from farfield.seeds.summary import Interval, Summary, summarize
 from farfield.store.columns import describe
@@ -26,11 +27,6 @@ from farfield.store.reader import OpenStore
 from farfield.store.status import Standing, failure, standing
 from farfield.study import record
 from farfield.study.record import Record
-
-# Measurements by length that every report draws; a study may name more.
-PANELS = ("accuracy", "selected", "peak_height")
-# Of a cell as a whole.
-ESTIMATED = ("dilution_alpha", "dilution_c", "dilution_r2", "carrier_key", "carrier_query")
 
 
 class _Wanted(NamedTuple):
@@ -61,7 +57,7 @@ def gather(folder: Path | str, interval: Interval = "t") -> Content:
         known, unreadable = record.read(folder), None
     except FarfieldError as reason:
         known, unreadable = None, str(reason)
-    panels = list(dict.fromkeys([*(known.study.probes if known else ()), *PANELS]))
+    panels = list(dict.fromkeys([*(known.study.probes if known else ()), *names_of(panel=True)]))
     read = list(dict.fromkeys([*PROBES, *WAYS, *panels]))
     outcomes = {identity_of(outcome.config): outcome for outcome in store.scores(probes=read)}
     every = _failures(folder, state)
@@ -174,7 +170,7 @@ def _nothing(folder: Path, known: Record | None, others: int, state: Standing) -
 
 def _singles(store: OpenStore) -> dict[str, dict[str, float]]:
     """Measurements of cells as a whole, by identity."""
-    names = ", ".join(f"'{name}'" for name in (*ESTIMATED, "carrier_peak"))
+    names = ", ".join(f"'{name}'" for name in (*names_of(mechanism=True), "carrier_peak"))
     found: dict[str, dict[str, float]] = defaultdict(dict)
     query = f"SELECT identity, probe, value FROM measurements WHERE length IS NULL AND probe IN ({names})"
     for identity, probe, value in store.rows(query).rows:
@@ -196,11 +192,10 @@ def _setting(
     place: Place, summary: Summary | None, models: list[dict[str, float]], cells: dict[str, Any], interval: Interval
 ) -> Setting:
     def estimate(name: str, found: np.ndarray) -> Estimate:
-        # All but the intercept and slope of the fit are shares.
-        bounds = None if name in ("dilution_alpha", "dilution_c") else (0.0, 1.0)
+        bounds = (0.0, 1.0) if kind_of(name) == "share" else None
         return over_seeds(found, bounds=bounds) if interval == "t" else bootstrap(found)
 
-    values = {name: [model[name] for model in models if name in model] for name in ESTIMATED}
+    values = {name: [model[name] for model in models if name in model] for name in names_of(mechanism=True)}
     peaks = Counter(int(model["carrier_peak"]) for model in models if "carrier_peak" in model)
     return Setting(
         place=place,

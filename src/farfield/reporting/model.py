@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from farfield.cell import PARTS
 from farfield.intervals import Estimate
 from farfield.reporting.axes import Layout, Place
-from farfield.results.titles import Counted, counted_by
+from farfield.results.measures import Counted, counted_by
 from farfield.seeds.summary import Summary
 from farfield.study.record import Record
 

@@ -17,11 +17,12 @@ from farfield.printing import command, short
 from farfield.reporting.atlas import atlas_of, level_of, palette, squares_of
 from farfield.reporting.curves_svg import NO_SELECTION, Curve, Frame, Point, picture, sample
 from farfield.reporting.model import Content, Setting
+from farfield.reporting.numbers import interval_kind_of, interval_of, of, share_of, three
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import what_became, what_ran
 from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of
-from farfield.results.titles import counted_by, interval_of, kind_of, meaning_of, of, share_of, three, title_of
-from farfield.seeds.summary import FIT, PLACES, PROBES, bounds_of
+from farfield.results.measures import counted_by, kind_of, meaning_of, title_of
+from farfield.seeds.summary import FIT, PROBES, bounds_of
 from farfield.store.files import check_writable, write_atomically
 
 # What tells a page of this module from any other file.
@@ -175,7 +176,7 @@ def panels_of(content: Content, column: int) -> tuple[dict[str, list[tuple[Setti
     """What a column's panels show, and all settings that any shows; a place that is nowhere selected has no curve."""
     found = {probe: curves_of(content, column, probe) for probe in content.panels}
     there = next(([setting for setting, _ in curves] for curves in found.values() if curves), [])
-    return {probe: curves for probe, curves in found.items() if curves or (there and probe in PLACES)}, there
+    return {probe: curves for probe, curves in found.items() if curves or (there and kind_of(probe) == "place")}, there
 
 
 def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
@@ -191,7 +192,7 @@ def frame_of(settings: Sequence[Setting], probe: str, label: str) -> Frame:
     return Frame(
         lengths=lengths,
         bounds=bounds_of(probe, lengths[-1]),
-        whole=probe in PLACES,
+        whole=kind_of(probe) == "place",
         trained=trained.pop() if len(trained) == 1 else None,
         chance=chances.pop() if probe == "accuracy" and len(chances) == 1 else (),
         label=label,
@@ -235,7 +236,7 @@ def note_of(settings: Sequence[Setting]) -> str:
 def _kinds(settings: Sequence[Setting]) -> list[str]:
     """How the intervals of these settings were made."""
     rows = [row for setting in settings if setting.summary for row in setting.summary.rows]
-    return sorted({kind_of(row.mean) for row in rows if row.mean is not None and row.mean.low is not None})
+    return sorted({interval_kind_of(row.mean) for row in rows if row.mean is not None and row.mean.low is not None})
 
 
 def _by_length(content: Content) -> int:

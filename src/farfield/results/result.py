@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from farfield.probes.carrier import Carrier, carrier
 from farfield.probes.competition import exactly_selected, kernel_of
 from farfield.probes.spectrum import top_energy
 from farfield.results import observe
+from farfield.results.measures import measured
 from farfield.tasks import Positional
 from farfield.tasks.base import overlap
 
@@ -383,43 +385,8 @@ class CellResult:
         return None if table is None else position_table.table_norms(np.asarray(table), self.cell.longest)
 
     def measurements(self) -> Iterator[Measurement]:
-        """Every number, in the long form of the store."""
-        seen = self.mean_attention, self.lengths, self.attention_error
-        selected_beyond_first, pins = attention.selected_offset(*seen, skip_first=True), attention.pin(*seen)
-        for index, length in enumerate(self.cell.lengths):
-            right = self.accuracy[index]
-            yield Measurement("accuracy", length, right.value)
-            yield Measurement("accuracy_low", length, right.low)
-            yield Measurement("accuracy_high", length, right.high)
-            yield Measurement("chance", length, right.chance)
-            yield Measurement("sequence_accuracy", length, float(self.sequence_accuracy[index]))
-            yield Measurement("overlap", length, self.overlap[index])
-            yield Measurement("peak_height", length, float(self.peak_height[index]))
-            yield Measurement("selected_offset", length, float(self.selected_offset[index]))
-            if length > 1:  # of a single key nothing is left without the first
-                yield Measurement("selected_offset_without_first", length, float(selected_beyond_first[index]))
-            yield Measurement("pin", length, float(pins[index]))
-            if np.isfinite(self.target_attention[index]):
-                yield Measurement("target_attention", length, float(self.target_attention[index]))
-                yield Measurement("selected", length, float(self.selected[index]))
-            if self.ways is not None:
-                for name in (*failure.WAYS, "right_although_outcompeted"):
-                    yield Measurement(name, length, float(getattr(self.ways, name)[index]))
-        single: dict[str, Any] = {
-            "head": self.head,
-            "final_loss": self.losses[-1],
-            "equivariance_error": self.equivariance_error,
-            "absolute_error": attention.absolute_error(self.mean_attention, self.lengths),
-            "margin": self.margin,
-            "top_energy": self.top_energy[self.head],
-            **{f"carrier_{name}": value for name, value in self.carrier._asdict().items() if name != "profile"},
-            **{f"dilution_{name}": getattr(self.dilution, name) for name in ("alpha", "c", "r2")},
-        }
-        if self.table_norms is not None:
-            single |= {f"norm_{name}": value for name, value in self.table_norms._asdict().items()}
-        for probe, value in single.items():
-            if value is not None:
-                yield Measurement(probe, None, float(value))
+        """Every number of :data:`farfield.results.measures.MEASURES`, in the long form of the store."""
+        return itertools.starmap(Measurement, measured(self))
 
 
 ARRAYS = (

@@ -20,23 +20,8 @@ from farfield.errors import FarfieldError, unknown
 from farfield.identity import seeds_of, setting_of
 from farfield.intervals import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.lengths import Range
-from farfield.probes.failure import WAYS
+from farfield.results.measures import kind_of
 from farfield.seeds.scores import FIT, PROBES, Outcome, by_model, names_of, shared_by
-
-# Probes that are shares, whose intervals end at 0 and 1.
-SHARES = {
-    *PROBES,
-    *WAYS,
-    "right_although_outcompeted",
-    "selected",
-    "target_attention",
-    "peak_height",
-    "overlap",
-    "chance",
-}
-
-# Probes that are places, whose values are whole numbers.
-PLACES = {"selected_offset", "selected_offset_without_first", "pin"}
 
 Interval = Literal["t", "bootstrap"]
 # Of a probe's values at a length.
@@ -247,7 +232,7 @@ def _summarize(
 
 def bounds_of(probe: str, length: int) -> tuple[float, float] | None:
     """Least and most that a probe can be at a length; None where it has no ends."""
-    if probe in SHARES:
+    if kind_of(probe) == "share":
         return 0.0, 1.0
     # Of the key that counts, from the first or the second one to the query's own.
     places = {"selected_offset": (1 - length, 0), "selected_offset_without_first": (2 - length, 0)}

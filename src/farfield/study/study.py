@@ -12,9 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from farfield.cell import Cell, Seeds
 from farfield.errors import FarfieldError, unknown
-from farfield.probes.carrier import Carrier
-from farfield.probes.failure import WAYS
-from farfield.probes.position_table import TableNorms
+from farfield.results.measures import MEASURES, names_of
 from farfield.study.axes import Point, Varied, resolve, size_problems, structure_problems
 from farfield.study.problems import StudyError, told
 from farfield.study.settings import (
@@ -28,37 +26,6 @@ from farfield.study.settings import (
     Tier,
     shown,
 )
-
-# Measurements of a cell at each test length, and those that it has one of. An accuracy's interval goes with it.
-PROBES_BY_LENGTH = (
-    "accuracy",
-    "sequence_accuracy",
-    "chance",
-    "overlap",
-    "peak_height",
-    "selected_offset",
-    "selected_offset_without_first",
-    "pin",
-    "target_attention",
-    "selected",
-    *WAYS,
-    "right_although_outcompeted",
-)
-PROBES_OF_CELLS = (
-    "head",
-    "final_loss",
-    "equivariance_error",
-    "absolute_error",
-    "margin",
-    "top_energy",
-    *(f"carrier_{name}" for name in Carrier._fields if name != "profile"),
-    "dilution_alpha",
-    "dilution_c",
-    "dilution_r2",
-    *(f"norm_{name}" for name in TableNorms._fields),
-)
-PROBES = (*PROBES_BY_LENGTH, *PROBES_OF_CELLS)
-SHOWN_BY_DEFAULT = ("accuracy", "selected", "peak_height")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -86,10 +53,10 @@ def _sentence(value: Any) -> str:
 
 def _probes(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise FarfieldError(f"probes = {shown(value)} must be a list of names, as in {list(SHOWN_BY_DEFAULT)}")
+        raise FarfieldError(f"probes = {shown(value)} must be a list of names, as in {list(names_of(panel=True))}")
     for name in value:
-        if name not in PROBES:
-            raise unknown("probe", name[:LONGEST_TEXT], PROBES)
+        if name not in MEASURES:
+            raise unknown("probe", name[:LONGEST_TEXT], MEASURES)
     if not value or len(set(value)) < len(value):
         raise FarfieldError(f"probes = {shown(value)} must name at least one probe, and none twice")
     return tuple(value)
@@ -140,8 +107,10 @@ class Study(Section):
     )
     probes: Annotated[
         tuple[str, ...],
-        Checked(_probes, list, {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(PROBES)}}),
-    ] = Field(default=SHOWN_BY_DEFAULT, description="Measurements that the report shows first; all are stored.")
+        Checked(
+            _probes, list, {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(MEASURES)}}
+        ),
+    ] = Field(default=names_of(panel=True), description="Measurements that the report shows first; all are stored.")
     common: Settings = Field(default_factory=Settings, description="Settings that all cells share.")
     grid: Axes = Field(default_factory=Axes, description="Axes of which every combination is run.")
     zip: Axes = Field(default_factory=Axes, description="Axes of one length that go along side by side.")
