@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: setup reproduce numbers test test-slow test-browser stress test-reference lint format bench docs encodings failure lock clean help
+.PHONY: setup reproduce numbers test test-slow test-browser stress test-reference lint format bench docs encodings failure settings lock clean help
 
 setup: $(READY) ## the environment alone
 
@@ -57,6 +57,9 @@ encodings: $(READY) ## train every encoding on four rules and write docs/encodin
 
 failure: $(READY) ## train six encodings on three offsets and write docs/failure.md with its picture (three minutes)
 	$(BIN)/python docs/failure_table.py
+
+settings: $(READY) ## write docs/settings.md, the tables of settings and measures, from the code
+	$(BIN)/python docs/settings_table.py
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools

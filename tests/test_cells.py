@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
+import runpy
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,6 +15,8 @@ from jax import numpy as jnp
 
 from farfield import training
 from farfield.cell import Cell
+from farfield.cell_settings import SETTINGS
+from farfield.cli.train import train as train_command
 from farfield.encodings import encodings
 from farfield.encodings.learned import Learned
 from farfield.encodings.rope import Rope
@@ -24,6 +29,7 @@ from farfield.models.transformer import Transformer
 from farfield.normalizers.softmax import Softmax
 from farfield.positions.shifted import Fixed
 from farfield.positions.subset import RandomSubset
+from farfield.study.settings import Settings as StudySettings
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 
@@ -217,3 +223,23 @@ def test_a_cell_that_cannot_run_is_refused_with_the_setting_and_the_reason(chang
 
 def test_the_longest_offset_that_fits_is_accepted():
     assert Cell(Rope(), FixedOffset(7)).resolved().task == FixedOffset(7)
+
+
+def test_every_setting_has_an_option_a_key_and_a_field_with_its_default():
+    """One table declares them: see :mod:`farfield.cell_settings`."""
+    options = inspect.signature(train_command).parameters
+    fields = {field.name: field.default for field in dataclasses.fields(Cell)}
+    for name, setting in SETTINGS.items():
+        assert name in StudySettings.model_fields
+        assert name == "path" or name in options
+        if setting.kind == "lengths":
+            assert (fields["shortest"], fields["longest"]) == setting.default
+        elif setting.kind != "part":
+            assert fields["lengths" if name == "test" else name] == setting.default
+
+
+def test_the_table_of_settings_and_measures_is_that_of_the_code():
+    """Else run `make settings`."""
+    docs = Path(__file__).parents[1] / "docs"
+    made = runpy.run_path(str(docs / "settings_table.py"))
+    assert made["text"]() == (docs / "settings.md").read_text(encoding="utf-8")

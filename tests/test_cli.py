@@ -256,7 +256,7 @@ def test_show_prints_a_kernel_with_settings_given_as_options(tmp_path):
     figure = tmp_path / "kernel.png"
     done = farfield("show", "rope", "--base", "500000", "--dim", "128", "--plot", str(figure))
     assert done.returncode == 0
-    assert "rope (base=500000.0, layout=half, fraction=1.0), d = 128" in done.stdout
+    assert "rope (base=500000, layout=half, fraction=1), d = 128" in done.stdout
     assert "g(1)/g(0) = 0.97" in done.stdout
     assert figure.stat().st_size > 5000
 

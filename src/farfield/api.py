@@ -14,6 +14,7 @@ import numpy as np
 from farfield._checks import checked_folder, checked_path, checked_workers, index, plain
 from farfield._json import finite
 from farfield.cell import PARTS, Cell
+from farfield.cell_settings import SETTINGS
 from farfield.encodings import Encoding, encodings
 from farfield.engine.progress import Progress
 from farfield.engine.scheduler import run
@@ -44,8 +45,8 @@ def train(
     positions: str | Regime = "fixed",
     test_positions: str | Regime | None = None,
     seeds: int | Iterable[int] = 8,
-    lengths: tuple[int, int] = (8, 16),
-    test: Iterable[int] = (12, 16, 20, 24, 32, 40, 48),
+    lengths: tuple[int, int] = SETTINGS["lengths"].default,
+    test: Iterable[int] = SETTINGS["test"].default,
     out: str | Path | None = None,
     workers: int | None = None,
     progress: Progress | None = None,

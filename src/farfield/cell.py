@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from farfield._checks import index, plain
+from farfield.cell_settings import LONGEST_TEST, LONGEST_TRAINING, MOST_SEED, SETTINGS
 from farfield.encodings import Encoding, encodings
 from farfield.encodings.base import adds_vectors, is_trained
 from farfield.environment import settled
@@ -32,25 +33,21 @@ from farfield.training import Knobs, Shape
 
 HEAD, SOFTMAX, FIXED = Head(), Softmax(), Fixed()
 
-# Whole-number settings with the least and the most of each; the most keep a slip of the keyboard from filling memory.
-WHOLE = {
-    "seed": (0, 2**32 - 1),
-    "vocabulary": (2, 1024),
-    "shortest": (1, 4096),
-    "longest": (1, 4096),
-    "steps": (1, 10**7),
-    "batch": (1, 2**16),
-    "sequences": (1, 2**20),
-}
-REAL = ("learning_rate", "weight_decay")
 # Most entries of the lookup table of logits, vocabulary^2 for each training position: a gigabyte for four heads.
 MOST_LOGITS = 2**26
 # Most entries of attention weights, of all sequences and heads, that a step of the dense path may hold.
 MOST_WEIGHTS = 2**29
-LONGEST_TEST = 2**24
 MOST_SNAPSHOTS = 1000
 # A test that does not stream holds whole rows of attention, and all of them where every row is supervised.
 LONGEST_TEST_AT_ONCE = 4096
+
+# Least and most of every whole number.
+WHOLE = {name: (of.low, of.high) for name, of in SETTINGS.items() if of.kind == "whole"} | {
+    "seed": (0, MOST_SEED),
+    "shortest": (1, LONGEST_TRAINING),
+    "longest": (1, LONGEST_TRAINING),
+}
+REAL = tuple(name for name, of in SETTINGS.items() if of.kind == "real")
 
 # The parts of a cell that are entries of a registry.
 PARTS: dict[str, Registry[Any]] = {
@@ -100,17 +97,17 @@ class Cell:
     normalizer: Normalizer = SOFTMAX
     positions: Regime = FIXED
     test_positions: Regime | None = None
-    vocabulary: int = 20
-    shortest: int = 8
-    longest: int = 16
-    steps: int = 4000
-    batch: int = 256
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
+    vocabulary: int = SETTINGS["vocabulary"].default
+    shortest: int = SETTINGS["lengths"].default[0]
+    longest: int = SETTINGS["lengths"].default[1]
+    steps: int = SETTINGS["steps"].default
+    batch: int = SETTINGS["batch"].default
+    learning_rate: float = SETTINGS["learning_rate"].default
+    weight_decay: float = SETTINGS["weight_decay"].default
     path: Path | Literal["auto"] = "auto"
-    lengths: tuple[int, ...] = (12, 16, 20, 24, 32, 40, 48)
-    sequences: int = 4096
-    snapshots: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = SETTINGS["test"].default
+    sequences: int = SETTINGS["sequences"].default
+    snapshots: tuple[int, ...] = SETTINGS["snapshots"].default
     data_seed: int | None = None
     evaluation_seed: int | None = None
 

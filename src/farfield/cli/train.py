@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from farfield.cell_settings import SETTINGS, Setting
 from farfield.cli.common import Json, Plot, Workers, answer, folder_path, whole_numbers
 from farfield.errors import FarfieldError
 
 
 def train(
-    encoding: Annotated[
-        str, typer.Option(help="Encoding with settings: rope, rope:base=500000, learned, learned:rows=64.")
-    ] = "rope",
-    task: Annotated[str, typer.Option(help="Task with settings: offset:K copies the token K before the query.")] = (
-        "offset:1"
-    ),
-    model: Annotated[
-        str, typer.Option(help="Model with settings: head:heads=4, positional, transformer:layers=2,heads=4,width=192.")
-    ] = "head",
-    normalizer: Annotated[
-        str, typer.Option(help="What turns logits into weights: softmax:temperature=0.5, ssmax, entmax, linear.")
-    ] = "softmax",
-    positions: Annotated[
-        str, typer.Option(help="Integers that tokens are given: fixed, random-start:2048, random-subset:2048, coupled.")
-    ] = "fixed",
-    test_positions: Annotated[
-        str | None,
-        typer.Option(
-            help="The same in tests, also interpolate, clamp or rescale for tables (as in training if left out)."
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")] = 8,
-    lengths: Annotated[str, typer.Option(help="Shortest and longest training length, SHORTEST:LONGEST.")] = "8:16",
-    test: Annotated[str, typer.Option(help="Test lengths, separated by commas.")] = "12,16,20,24,32,40,48",
-    vocabulary: Annotated[int, typer.Option(help="Number of tokens.")] = 20,
-    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 4000,
-    batch: Annotated[int, typer.Option(help="Sequences a step.")] = 256,
-    learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
-    weight_decay: Annotated[float, typer.Option(help="Coupled L2 on the encoding's own parameters.")] = 0.0,
-    sequences: Annotated[int, typer.Option(help="Test sequences a length.")] = 4096,
-    snapshots: Annotated[
-        str | None, typer.Option(help="Also show carrier and spectrum after these steps, as in 0,200,1000.")
-    ] = None,
-    dense: Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Keep finished models in this folder and reuse those there.", parser=folder_path)
-    ] = None,
-    plot: Plot = None,
-    workers: Workers = None,
-    as_json: Json = False,
+    *, seeds: int, dense: bool, out: Path | None, plot: Path | None, workers: int | None, as_json: bool, **settings: Any
 ) -> None:
     """Train models on short sequences, test them on long ones, say what they selected.
 
@@ -77,31 +41,49 @@ def train(
 
     if plot is not None:
         check_path(plot)
-    result = run_training(
-        encoding,
-        task,
-        model=model,
-        normalizer=normalizer,
-        positions=positions,
-        test_positions=test_positions,
-        seeds=seeds,
-        lengths=_range(lengths),
-        test=whole_numbers("--test", test),
-        out=out,
-        workers=workers,
-        progress=reporter(),
-        vocabulary=vocabulary,
-        steps=steps,
-        batch=batch,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        sequences=sequences,
-        snapshots=() if snapshots is None else whole_numbers("--snapshots", snapshots),
-        path="dense" if dense else "auto",
-    )
+    settings |= {
+        "lengths": _range(settings["lengths"]),
+        "test": whole_numbers("--test", settings["test"]),
+        "snapshots": () if settings["snapshots"] is None else whole_numbers("--snapshots", settings["snapshots"]),
+    }
+    path = "dense" if dense else "auto"
+    result = run_training(**settings, seeds=seeds, path=path, out=out, workers=workers, progress=reporter())
     answer(result, train_tables, as_json)
     if plot is not None:
         result.plot(plot)
+
+
+Seeds = Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")]
+Dense = Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Keep finished models in this folder and reuse those there.", parser=folder_path)
+]
+
+
+def _parameters() -> Iterator[inspect.Parameter]:
+    """The options, those of :data:`SETTINGS` among them; the path of logits has its own flag, ``--dense``."""
+    others = {"seeds": (Seeds, 8), "dense": (Dense, False), "out": (Out, None), "plot": (Plot, None)}
+    others |= {"workers": (Workers, None), "as_json": (Json, False)}
+    settings = {name: _option(setting) for name, setting in SETTINGS.items() if name != "path"}
+    for name, (annotation, default) in (settings | others).items():
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _option(setting: Setting) -> tuple[Any, Any]:
+    """Type, with help, and default of the option of a setting."""
+    kinds: dict[str, Any] = {"whole": int, "real": float, "part": str | None if setting.default is None else str}
+    kind: Any = kinds.get(setting.kind, str)
+    default: Any = setting.default
+    if setting.kind == "lengths":
+        default = ":".join(map(str, default))
+    if setting.kind == "whole numbers":
+        kind, default = (str, ",".join(map(str, default))) if default else (str | None, None)
+    more = setting.more or (f"Separated by commas, as in {setting.example}." if setting.example else "")
+    return Annotated[kind, typer.Option(help=f"{setting.help} {more}".strip())], default
+
+
+# Typer reads the options from here.
+train.__signature__ = inspect.Signature([*_parameters()])  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def _range(text: str) -> tuple[int, int]:

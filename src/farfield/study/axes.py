@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from farfield.cell import PARTS, Cell
+from farfield.cell_settings import SETTINGS
 from farfield.errors import FarfieldError
 from farfield.study.problems import Problem
-from farfield.study.settings import SETTINGS, text_of
+from farfield.study.settings import text_of
 from farfield.study.toml_lines import Place
 
 MOST_CELLS = 1_000_000

@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from farfield.cell_settings import SETTINGS
 from farfield.errors import ListedError
-from farfield.study.settings import SETTINGS, shown
+from farfield.study.settings import shown
 from farfield.study.toml_lines import Place
 
 MOST_TOLD = 10
@@ -113,8 +114,8 @@ def unknown_key(place: Place) -> str:
     """The message for a key that the study does not know: its nearest spelling, or the section it belongs to."""
     key, section = str(place[-1]), section_of(place)
     where = f" in {section}" if section else ""
-    known = TOP if not section else SEEDS if section.endswith("seeds]") else SETTINGS
-    known = (*known, "seeds") if place[0] == "budget" and known is SETTINGS else known
+    known = TOP if not section else SEEDS if section.endswith("seeds]") else tuple(SETTINGS)
+    known = (*known, "seeds") if place[0] == "budget" and "seeds" not in known and known not in (TOP, SEEDS) else known
     return f"unknown key {shown(key)}{where}: {_advice(key, section, known)}"
 
 

@@ -15,7 +15,6 @@ from pydantic_core import core_schema
 
 from farfield._checks import plain
 from farfield.cell import (
-    LONGEST_TEST,
     PARTS,
     REAL,
     WHOLE,
@@ -23,6 +22,7 @@ from farfield.cell import (
     checked_snapshots,
     checked_test_lengths,
 )
+from farfield.cell_settings import LONGEST_TEST, MOST_SEED, MOST_STEPS, SETTINGS
 from farfield.errors import FarfieldError, unknown
 from farfield.models.base import Path
 
@@ -33,14 +33,6 @@ MOST_ENTRIES = 2**20
 LONGEST_TEXT = 1000
 # Letters of a part with its settings: two rows of a number a pair of the widest head, and more.
 LONGEST_PART = 2**17
-EXAMPLES = {
-    "encoding": "rope:base=500000",
-    "task": "offset:2",
-    "model": "head:heads=4",
-    "normalizer": "softmax:temperature=0.5",
-    "positions": "random-subset:2048",
-    "test_positions": "random-subset:2048",
-}
 
 
 def shown(value: Any) -> str:
@@ -79,7 +71,7 @@ class Checked:
 
 def _part(name: str) -> Checked:
     """An entry of a registry, by its name with settings or itself."""
-    registry = PARTS[name]
+    registry, example = PARTS[name], SETTINGS[name].example
     optional = name == "test_positions"
 
     def check(value: Any) -> Any:
@@ -87,18 +79,18 @@ def _part(name: str) -> Checked:
             return None
         if isinstance(value, str):
             if not 0 < len(value.strip()) <= LONGEST_PART:
-                raise FarfieldError(f"{name} = {shown(value)} must be a name, as in {EXAMPLES[name]!r}")
+                raise FarfieldError(f"{name} = {shown(value)} must be a name, as in {example!r}")
             return registry.normalized(registry.parse(value))
         if not registry.holds(value):
             raise FarfieldError(
-                f"{name} = {shown(value)} must be a name in quotes, with settings if need be, as in {EXAMPLES[name]!r}"
+                f"{name} = {shown(value)} must be a name in quotes, with settings if need be, as in {example!r}"
             )
         return registry.normalized(value)
 
     names = sorted(registry.spellings)
     schema = {
         "anyOf": [{"enum": names}, {"type": "string", "pattern": f"^({'|'.join(names)}):"}],
-        "examples": [EXAMPLES[name]],
+        "examples": [example],
     }
     return Checked(check, lambda entry: None if entry is None else registry.format(entry), schema)
 
@@ -192,10 +184,10 @@ LENGTHS = Checked(
     _training_lengths, lambda pair: f"{pair[0]}:{pair[1]}", {"type": "string", "pattern": "^[0-9]+(:[0-9]+)?$"}
 )
 TEST = _whole_numbers("test", checked_test_lengths, 1, LONGEST_TEST, "[16, 48]")
-MOST_STEPS = WHOLE["steps"][1]
 SNAPSHOTS = _whole_numbers(
     "snapshots", lambda given: checked_snapshots(given, MOST_STEPS), 0, MOST_STEPS, "[0, 200, 1000]"
 )
+PATH = Checked(_path, str, {"enum": list(PATHS)})
 SEED_LIST = Checked(
     _seed_list,
     lambda seeds: len(seeds) if seeds == tuple(range(len(seeds))) else list(seeds),
@@ -206,7 +198,7 @@ SEED_LIST = Checked(
                 "type": "array",
                 "minItems": 1,
                 "uniqueItems": True,
-                "items": {"type": "integer", "minimum": 0, "maximum": WHOLE["seed"][1]},
+                "items": {"type": "integer", "minimum": 0, "maximum": MOST_SEED},
             },
         ]
     },
@@ -223,43 +215,22 @@ class Section(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
-class Settings(Section):
-    """Settings of cells. What is left out has the default of `farfield train`; encoding and task have none."""
-
-    encoding: Annotated[Any, _part("encoding")] = Field(default=None, description="Encoding with its settings.")
-    task: Annotated[Any, _part("task")] = Field(default=None, description="Task with its settings.")
-    model: Annotated[Any, _part("model")] = Field(default=None, description="Model with its settings.")
-    normalizer: Annotated[Any, _part("normalizer")] = Field(default=None, description="What turns logits into weights.")
-    positions: Annotated[Any, _part("positions")] = Field(default=None, description="Integers that tokens are given.")
-    test_positions: Annotated[Any, _part("test_positions")] = Field(
-        default=None, description="The same in tests; as in training if left out."
-    )
-    lengths: Annotated[Any, LENGTHS] = Field(default=None, description="Training lengths, SHORTEST:LONGEST.")
-    test: Annotated[Any, TEST] = Field(default=None, description="Test lengths.")
-    vocabulary: Annotated[Any, _number("vocabulary")] = Field(default=None, description="Number of tokens.")
-    steps: Annotated[Any, _number("steps")] = Field(default=None, description="Optimizer steps.")
-    batch: Annotated[Any, _number("batch")] = Field(default=None, description="Sequences a step.")
-    learning_rate: Annotated[Any, _number("learning_rate")] = Field(default=None, description="Of Adam.")
-    weight_decay: Annotated[Any, _number("weight_decay")] = Field(
-        default=None, description="Coupled L2 on the encoding's own parameters."
-    )
-    sequences: Annotated[Any, _number("sequences")] = Field(default=None, description="Test sequences a length.")
-    snapshots: Annotated[Any, SNAPSHOTS] = Field(
-        default=None, description="Steps after which weights are kept as well."
-    )
-    path: Annotated[Any, Checked(_path, str, {"enum": list(PATHS)})] = Field(
-        default=None,
-        description="How logits are computed: by lookup, densely, or auto for the lookup where it is exact.",
-    )
+def _type_of(name: str) -> Checked:
+    """How the value of a setting is read and written."""
+    setting = SETTINGS[name]
+    if setting.kind == "part":
+        return _part(name)
+    if setting.kind in ("whole", "real"):
+        return _number(name)
+    return {"lengths": LENGTHS, "test": TEST, "snapshots": SNAPSHOTS, "path": PATH}[name]
 
 
-SETTINGS = tuple(Settings.model_fields)
+TYPES = {name: _type_of(name) for name in SETTINGS}
 
 
 def text_of(name: str, value: Any) -> str:
     """A value of a setting in a few words, as the study file has it."""
-    annotated = Settings.model_fields[name].metadata[0]
-    written = annotated.written(value)
+    written = TYPES[name].written(value)
     return written if isinstance(written, str) else "as in training" if written is None else str(written)
 
 
@@ -270,16 +241,24 @@ def _as_list(value: Any) -> Any:
 
 
 def _axis_of(name: str) -> Any:
-    field = Settings.model_fields[name]
-    values = Annotated[tuple[Annotated[Any, field.metadata[0]], ...], BeforeValidator(_as_list)]
-    return (values, Field((), description=f"Values that vary. {field.description}"))
+    values = Annotated[tuple[Annotated[Any, TYPES[name]], ...], BeforeValidator(_as_list)]
+    return (values, Field((), description=f"Values that vary. {SETTINGS[name].help}"))
 
 
 if TYPE_CHECKING:
 
+    class Settings(Section):
+        """Settings of cells. What is left out has the default of `farfield train`; encoding and task have none."""
+
     class Axes(Section):
         """Settings that vary, each with the list of its values."""
 else:
+    Settings = pydantic.create_model(
+        "Settings",
+        __base__=Section,
+        __doc__="Settings of cells. What is left out has the default of `farfield train`; encoding and task have none.",
+        **{name: (Annotated[Any, TYPES[name]], Field(None, description=SETTINGS[name].help)) for name in SETTINGS},
+    )
     Axes = pydantic.create_model(
         "Axes",
         __base__=Section,
