@@ -51,28 +51,28 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SECONDS_TO_KEEP)
 
 
-# Of the cases of each test in these files, the default suite runs one in so many, not the same in every test, so that
-# each entry of a registry meets most of them; `make test-slow` runs the others.
+# Of the cases of each test in these files, or of each rule where a test runs them, the default suite runs one in so
+# many, not the same in every test, so that each entry of a registry meets most of them: `make test-slow` has the rest.
 ONE_IN = {
     "test_combinations": 4,
+    "test_conformance_of_encodings": 5,
+    "test_conformance_of_models": 5,
+    "test_conformance_of_normalizers": 4,
+    "test_conformance_of_positions": 4,
+    "test_conformance_of_tasks": 4,
     "test_counting": 2,
-    "test_encodings_conformance": 5,
     "test_encodings_settings": 4,
     "test_evaluation": 2,
     "test_far_positions": 3,
     "test_learned": 2,
     "test_lookup_equals_dense": 5,
     "test_masks": 4,
-    "test_models_conformance": 5,
     "test_normalizer_values": 3,
-    "test_normalizers_conformance": 4,
     "test_papers": 3,
     "test_position_values": 4,
-    "test_positions_conformance": 4,
     "test_realizability": 3,
     "test_realizability_features": 4,
     "test_rotary_values": 4,
-    "test_tasks_conformance": 4,
     "test_training": 2,
     "test_transformer_equals_plain": 3,
 }
@@ -86,7 +86,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         step = ONE_IN.get(item.path.stem, 1)
         if step == 1 or "[" not in item.name:
             continue
-        name = item.name.partition("[")[0]
+        callspec = getattr(item, "callspec", None)
+        name = (callspec and callspec.params.get("rule")) or item.name.partition("[")[0]
         number = seen[name] = seen.get(name, sum(map(ord, name))) + 1
         if number % step:
             item.add_marker(pytest.mark.slow)

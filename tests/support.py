@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +14,7 @@ import pytest
 
 from farfield import training
 from farfield.cell import PARTS, Cell
-from farfield.encodings import Content, Encoding, encodings
+from farfield.encodings import Encoding, encodings
 from farfield.models import Forward, Inputs, Mechanism, models
 from farfield.models.head import Head
 from farfield.models.parameters import HeadParameters
@@ -25,19 +23,19 @@ from farfield.normalizers.softmax import Softmax
 from farfield.positions import regimes
 from farfield.registry import Registry, traced
 from farfield.results.result import CellResult
-from farfield.tasks import Task, tasks
+from farfield.tasks import tasks
+from farfield.testing._encoding_trial import (  # noqa: F401 (for the test files)
+    LONGEST,
+    TRAINED,
+    WIDTH,
+    Parameters,
+    drawn_parameters,
+    pair_logits,
+    vectors,
+)
+from farfield.testing._programs import double_precision, drawn, quick_jit, traced_fields  # noqa: F401
+from farfield.testing.positions import CoupledPairs  # noqa: F401
 from farfield.training import Knobs
-
-# For small arithmetic in many shapes: what costs is compiling it.
-quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-
-
-@contextlib.contextmanager
-def double_precision() -> Iterator[None]:
-    """float64 by default. Promotion is implicit here: `jnp.promote_types` itself raises where it is strict."""
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        yield
-
 
 own: Registry[Encoding] = Registry("encoding")
 
@@ -85,27 +83,6 @@ class AllHooks(Encoding):
         return -parameters["slope"] * jnp.sqrt(jnp.abs(distance) + 1)
 
 
-class CoupledPairs(Task):
-    """A task whose coupled positions are 1 .. h, 1 .. h for two halves, and 0 for a token left over."""
-
-    def draw(self, key, length, positions, sequences, vocabulary):
-        raise NotImplementedError
-
-    def chance(self, vocabulary, length):
-        raise NotImplementedError
-
-    def sample_space(self, vocabulary, length):
-        raise NotImplementedError
-
-    def coupled_positions(self, length, positions):
-        half = jnp.asarray(length) // 2
-        place = jnp.arange(positions)
-        return jnp.where(place < 2 * half, place % jnp.maximum(half, 1) + 1, jnp.zeros_like(place))
-
-
-TRAINED = 16
-
-
 def name_of(spec: str) -> str:
     """The name that a spec starts with."""
     return spec.partition(":")[0]
@@ -124,6 +101,23 @@ def parsed(spec: str) -> Encoding:
 def example(spec: str, longest: int) -> Encoding:
     """A registered encoding, or one of this file's own, ready for positions 0 .. longest."""
     return parsed(spec).resolved(TRAINED, longest)
+
+
+def ready(spec: str, longest: int = LONGEST, width: int = WIDTH, seed: int = 0) -> tuple[Encoding, Parameters]:
+    """An encoding for positions 0 .. longest, and its parameters."""
+    encoding = example(spec, longest)
+    encoding.check(width, longest)
+    return encoding, drawn_parameters(encoding, width, seed)
+
+
+def as_arrays(encoding: Encoding) -> Encoding:
+    """The encoding with its settings as a compiled program has them, so that one program serves all settings."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), encoding)
+
+
+def assert_finite(tree: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        assert np.isfinite(leaf).all(), path
 
 
 def needs_nothing(name: str) -> bool:
@@ -191,13 +185,6 @@ UNREAD_ROWS = {
 }
 
 
-def drawn(initialize: Any, seed: int) -> Any:
-    """Parameters of the shapes that ``initialize`` gives, from N(0, 1), without compiling its draws."""
-    random = np.random.default_rng(seed)
-    shapes = jax.eval_shape(initialize, jax.random.key(0))
-    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
-
-
 def drawn_head(
     encoding: Encoding, vocabulary: int, width: int, seed: int, *, model: Head | None = None, normalizer: Any = None
 ) -> HeadParameters:
@@ -224,43 +211,6 @@ def head_forward(path: Any, *, model: Any = "head", rows: Any = "last") -> Any:
         return model.forward(parameters, Mechanism(encoding, normalizer), inputs, rows, path)
 
     return forward
-
-
-class Parameters(NamedTuple):
-    """An encoding's parameters of both kinds."""
-
-    model: Any
-    head: Any
-
-
-def drawn_parameters(encoding: Encoding, width: int, seed: int) -> Parameters:
-    """Parameters of an encoding from N(0, 1)."""
-    return Parameters(
-        drawn(lambda key: encoding.initialize(key, width), seed),
-        drawn(lambda key: encoding.initialize_head(key, width), seed),
-    )
-
-
-def pair_logits(
-    encoding: Encoding, parameters: Parameters, query: Any, key: Any, query_positions: Any, key_positions: Any
-) -> jax.Array:
-    """Logits [query, key] before the softmax, for vectors at given positions, by the three hooks alone."""
-    added_query = encoding.embed(parameters.model, query_positions)
-    added_key = encoding.embed(parameters.model, key_positions)
-    if added_query is not None and added_key is not None:
-        query, key = query + added_query.astype(query.dtype), key + added_key.astype(key.dtype)
-    content = Content(query, key)
-    query, key = encoding.rotate(parameters.head, query, key, query_positions, key_positions)
-    logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)
-    bias = encoding.bias(parameters.head, query_positions, key_positions, content)
-    return logits if bias is None else logits + bias.astype(logits.dtype)
-
-
-def vectors(seed: int, count: int, width: int, dtype: Any = None) -> tuple[jax.Array, jax.Array]:
-    """Normal queries and keys [count, width]."""
-    draws = np.random.default_rng(seed).normal(size=(2, count, width))
-    query, key = jnp.asarray(draws, dtype or float)
-    return query, key
 
 
 def small_cell(encoding: str = "rope", task: str = "offset:2", **changes: Any) -> Cell:
@@ -296,11 +246,6 @@ def make_knobs(encoding: Encoding, *, task: str = "offset:2", **changes: Any) ->
         **{name: jnp.asarray(value, float) for name, value in settings.items()},
     )
     return jax.tree.map(jnp.asarray, knobs)
-
-
-def traced_fields(entry: Any) -> list[str]:
-    """Names of the fields that are data to a compiled program."""
-    return [field.name for field in dataclasses.fields(entry) if field.metadata.get("traced")]
 
 
 def assert_same_bits(one, other):

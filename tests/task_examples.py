@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from farfield.errors import FarfieldError
 from farfield.tasks import Batch, Task, tasks
-from support import quick_jit
-
-VOCABULARY = 20
-POSITIONS = 32
+from farfield.testing import tasks as testing
+from farfield.testing.tasks import POSITIONS, VOCABULARY, allows, least_length  # noqa: F401 (for the test files)
 
 
 def written(name: str) -> str:
@@ -37,40 +29,6 @@ TASKS = [
 ]
 
 
-def allows(task: Task, vocabulary: int, shortest: int, longest: int | None = None) -> bool:
-    """Whether the task accepts these sizes."""
-    try:
-        task.check(vocabulary, shortest, longest)
-    except FarfieldError:
-        return False
-    return True
-
-
-def least_length(task: Task, vocabulary: int = VOCABULARY) -> int:
-    """Shortest sequences that the task accepts."""
-    return next(length for length in range(1, 100) if allows(task, vocabulary, length))
-
-
-def least_vocabulary(task: Task) -> int:
-    """Fewest tokens that the task accepts at its shortest length."""
-    return next(vocabulary for vocabulary in range(2, 100) if allows(task, vocabulary, least_length(task)))
-
-
-@functools.partial(quick_jit, static_argnames=("positions", "sequences", "vocabulary"))
-def _drawn(task: Task, key: jax.Array, length: jax.Array, positions: int, sequences: int, vocabulary: int) -> Batch:
-    return task.draw(key, length, positions, sequences, vocabulary)
-
-
-def drawn(
-    task: str | Task,
-    seed: int = 0,
-    length: int = 12,
-    positions: int = POSITIONS,
-    sequences: int = 64,
-    vocabulary: int = VOCABULARY,
-) -> Batch:
-    """A batch as numpy arrays; the program is compiled once for every length and setting."""
-    task = tasks.parse(task) if isinstance(task, str) else task
-    task = jax.tree.map(jnp.asarray, task)
-    batch = _drawn(task, jax.random.key(seed), jnp.int32(length), positions, sequences, vocabulary)
-    return Batch(*map(np.asarray, batch))
+def drawn(task: str | Task, **sizes: int) -> Batch:
+    """A batch of a task or its spec as numpy arrays."""
+    return testing.drawn(tasks.parse(task) if isinstance(task, str) else task, **sizes)

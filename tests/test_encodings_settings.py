@@ -1,4 +1,4 @@
-"""What every registered encoding must do with its settings: registering one is enough for it to be tested here."""
+"""Settings of encodings by name: what is built, what names the same cell, what is refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from bad_settings import BAD_SETTINGS
-from conformance import LONGEST, WIDTH, as_arrays, assert_finite, logits_of, ready
 from farfield.cell import Cell
 from farfield.encodings import encodings, get
 from farfield.errors import FarfieldError
@@ -18,61 +16,15 @@ from farfield.models.head import Head
 from farfield.tasks.offset import FixedOffset
 from support import (
     ALL_SPECS,
+    LONGEST,
     SPECS,
-    TRAINED,
-    drawn_parameters,
     example,
     name_of,
     needs_nothing,
-    quick_jit,
-    registry_of,
-    vectors,
+    own,
 )
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
-
-
-@pytest.mark.parametrize("spec", ALL_SPECS)
-def test_every_head_has_an_encoding_and_parameters_of_the_same_structure(spec):
-    """Heads are stacked on an axis, so only numbers may differ between them."""
-    encoding, _ = ready(spec)
-    heads = [encoding.of_head(index, 3) for index in range(3)]
-    query, key = vectors(11, 6, WIDTH)
-    for head in heads:
-        head.check(WIDTH, LONGEST)
-        assert head.resolved(TRAINED, LONGEST) == head
-        assert jax.tree.structure(head) == jax.tree.structure(heads[0])
-        assert jax.tree.structure(head.of_head(0, 1)) == jax.tree.structure(head)
-    parameters = [drawn_parameters(head, WIDTH, 0) for head in heads]
-    assert len({str(jax.tree.map(lambda leaf: leaf.shape, drawn)) for drawn in parameters}) == 1
-    for head, drawn in zip(heads, parameters, strict=True):
-        assert_finite(logits_of(as_arrays(head), drawn, query, key, jnp.arange(6), jnp.arange(6)))
-
-
-@pytest.mark.parametrize("spec", ALL_SPECS)
-def test_an_encoding_of_the_only_head_is_the_encoding_itself(spec):
-    encoding, parameters = ready(spec)
-    arguments = (parameters, *vectors(12, 6, WIDTH), jnp.arange(6), jnp.arange(6))
-    alone, of_one = (logits_of(as_arrays(one), *arguments) for one in (encoding, encoding.of_head(0, 1)))
-    np.testing.assert_allclose(alone, of_one, rtol=1e-6)
-
-
-@pytest.mark.parametrize("spec", [spec for spec in ALL_SPECS if jax.tree.leaves(example(spec, LONGEST))])
-def test_a_whole_number_given_for_a_real_setting_acts_as_the_real_number(spec):
-    encoding, _ = ready(spec)
-    real = jax.tree.map(lambda leaf: float(max(1, round(leaf))), encoding)
-    whole = jax.tree.map(int, real)
-    parameters = drawn_parameters(real, WIDTH, 0)
-    query, key = vectors(10, LONGEST, WIDTH)
-    arguments = (parameters, query, key, jnp.arange(LONGEST), jnp.arange(LONGEST))
-    with jax.numpy_dtype_promotion("standard"):
-        expected = logits_of(real, *arguments)
-        np.testing.assert_allclose(logits_of(whole, *arguments), expected, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(
-            logits_of(whole.tabulated(WIDTH, LONGEST), *arguments), expected, rtol=1e-6, atol=1e-6
-        )
-        start = quick_jit(lambda encoding: encoding.initialize_head(jax.random.key(0), WIDTH))
-        jax.tree.map(np.testing.assert_array_equal, start(whole), start(real))
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -85,18 +37,11 @@ def test_a_whole_number_given_for_a_real_setting_names_the_same_cell(spec):
     assert cells[0].identity == cells[1].identity
 
 
-@pytest.mark.parametrize("spec", ALL_SPECS)
-def test_the_configuration_survives_json(spec):
-    encoding, registry = example(spec, LONGEST), registry_of(spec)
-    again = registry.from_config(json.loads(json.dumps(registry.config(encoding), allow_nan=False)))
+def test_the_configuration_of_an_encoding_of_an_own_registry_survives_json():
+    encoding = own.parse("triangle:slope=0.25")
+    again = own.from_config(json.loads(json.dumps(own.config(encoding), allow_nan=False)))
     assert again == encoding
     assert hash(again) == hash(encoding)
-
-
-@pytest.mark.parametrize("spec", ALL_SPECS)
-def test_resolving_again_changes_nothing(spec):
-    encoding = example(spec, LONGEST)
-    assert encoding.resolved(TRAINED, LONGEST) == encoding
 
 
 def test_every_registered_encoding_is_covered():

@@ -7,14 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conformance import LONGEST, WIDTH, as_arrays, assert_finite, ready
 from farfield.encodings import Content, encodings, get
 from farfield.encodings.rotary import NEAR, RotaryFamily
 from farfield.errors import FarfieldError
 from farfield.models import Inputs, models
 from farfield.models.base import Mechanism
 from farfield.normalizers.softmax import Softmax
-from support import SPECS, double_precision, drawn_parameters, example, pair_logits, quick_jit, the_rest_slow
+from support import (
+    LONGEST,
+    SPECS,
+    WIDTH,
+    as_arrays,
+    assert_finite,
+    double_precision,
+    drawn_parameters,
+    example,
+    pair_logits,
+    quick_jit,
+    ready,
+    the_rest_slow,
+)
 
 FARTHEST = 2**24 - 1
 ROTATES = [spec for spec in SPECS if isinstance(encodings.parse(spec), RotaryFamily)]

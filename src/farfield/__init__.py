@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from farfield import encodings, models, normalizers, positions, tasks
+    from farfield import encodings, models, normalizers, positions, tasks, testing
     from farfield.analysis.kernels import kernel
     from farfield.analysis.show import show
     from farfield.api import TrainResult, train
@@ -90,6 +90,7 @@ _PLACES = {
     "run": "farfield.study.run:run",
     "show": "farfield.analysis.show:show",
     "tasks": "farfield.tasks",
+    "testing": "farfield.testing",
     "traced": "farfield.registry:traced",
     "train": "farfield.api:train",
 }
@@ -134,6 +135,7 @@ __all__ = [
     "run",
     "show",
     "tasks",
+    "testing",
     "traced",
     "train",
 ]
