@@ -191,9 +191,9 @@ def test_a_faulty_encoding_breaks_the_rule_that_it_is_about(encoding, rule, foun
     [
         (check_normalizer, Doubled(), "sums_and_signs", "sums of weights and one differ by 1"),
         (check_normalizer, Unmasked(), "hidden_keys", "weights of keys that are not visible"),
-        (check_task, Foresight(2), "target", "target [12] of row [5] at length 3"),
+        (check_task, Foresight(2), "target", "target 9 of row 2 at length 3"),
         (check_task, Outside(2), "vocabulary", f"answers from {VOCABULARY}"),
-        (check_positions, Beyond(), "inside_the_table", "position 40 at length 39 in a table of 40"),
+        (check_positions, Beyond(), "inside_the_table", "position 40 at length 40 in a table of 40"),
         (check_positions, Padded(), "independent_of_padding", "positions of 1 tokens padded to 40 and to 1 places"),
         (check_model, Backwards(), "later_tokens", "dense class scores with other later tokens differ by"),
         (check_model, Shortened(), "last_row", "dense class scores differ by"),

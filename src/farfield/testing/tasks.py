@@ -182,7 +182,7 @@ def target(trial: _Trial) -> None:
         targets = batch.targets[rows, columns]
         ensure((targets >= 0).all(), "a target before the sequence")
         late = targets > rows
-        ensure(not late.any(), f"target {targets[late][:1]} of row {rows[late][:1]} at length {length}")
+        ensure(not late.any(), f"target {targets[late][:1].sum()} of row {rows[late][:1].sum()} at length {length}")
         same(batch.tokens[targets, columns], batch.answers[rows, columns], "tokens of targets and answers")
         # A task either has a target at all supervised rows or at none.
         ensure(len(rows) in (0, batch.supervised.sum()), f"targets at {len(rows)} of {batch.supervised.sum()} rows")
