@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Real
 
+from farfield._types import Lengths, Whole
 from farfield.errors import FarfieldError
 from farfield.intervals import clustered
 from farfield.lengths import range_of
@@ -29,13 +30,13 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(
-    correct: int,
-    tested: int,
+    correct: Whole,
+    tested: Whole,
     chance: float,
     *,
-    clusters: int,
-    wrong_moments: Float[np.ndarray, " 3"],
-    unanswered: int = 0,
+    clusters: Whole,
+    wrong_moments: Real[np.ndarray, " 3"],
+    unanswered: Whole = 0,
 ) -> Accuracy:
     """Accuracy with its interval.
 
@@ -72,9 +73,7 @@ class RangeMeans(NamedTuple):
     longer: float
 
 
-def range_means(
-    values: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"], shortest: int, longest: int
-) -> RangeMeans:
+def range_means(values: Float[np.ndarray, " length"], lengths: Lengths, shortest: int, longest: int) -> RangeMeans:
     """Means over test lengths that are shorter than training, trained, and longer."""
     ranges = np.array([range_of(length, shortest, longest) for length in lengths])
 

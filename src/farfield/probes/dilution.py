@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
+from farfield._types import Lengths
 from farfield.errors import FarfieldError
 from farfield.intervals import LEVEL
 
@@ -31,7 +32,7 @@ class Dilution(NamedTuple):
     c_interval: tuple[float, float]
 
 
-def fit(heights: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"]) -> Dilution:
+def fit(heights: Float[np.ndarray, " length"], lengths: Lengths) -> Dilution:
     """Ordinary least squares of 1/height on L - 1.
 
     NaN where it cannot be fitted: fewer than three lengths, or a height of zero.
@@ -71,7 +72,7 @@ def margin(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " off
     return float(profile[~others][0] - profile[others].max())
 
 
-def target_bound(margin: float, lengths: Int[np.ndarray, " length"]) -> Float[np.ndarray, " length"]:
+def target_bound(margin: float, lengths: Lengths) -> Float[np.ndarray, " length"]:
     """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2).
 
     Raises:
