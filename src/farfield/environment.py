@@ -77,8 +77,16 @@ REFUSED: dict[str, Any] = {
     "jax_backend_target": "",
     "jax_mock_gpu_topology": "",
 }
-# XLA's own switches that trade precision for speed, where they are on.
-IMPRECISE = re.compile(r"--xla_\w*(?:fast_math|fast_min_max|excess_precision)\w*(?:=(?!0|false|False)\S*)?(?=\s|$)")
+# XLA's own switches that change no number. Every other is refused: some change numbers (fast math, the level of
+# optimization, the instructions that may be used), and one that XLA does not know would abort the process.
+HARMLESS = re.compile(
+    r"--(?:xla_force_host_platform_device_count"
+    r"|xla_dump_(?:to|hlo_as_\w+|hlo_\w+_re|hlo_snapshots|include_timestamp|large_constants|max_hlo_modules"
+    r"|module_metadata|disable_metadata|compress_protos|full_hlo_config|latency_hiding_schedule)"
+    r"|xla_gpu_cuda_data_dir"
+    # Fast math that is off.
+    r"|xla_cpu_enable_fast_m(?:ath|in_max)=(?:0|false|False))(?:=\S*)?"
+)
 
 
 def settled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -117,6 +125,7 @@ def check() -> None:
     Raises:
         FarfieldError: naming the setting, the reason and the fix.
     """
+    _check_flags()
     import jax
 
     chosen = jax.config.values
@@ -126,8 +135,6 @@ def check() -> None:
             raise FarfieldError(
                 f"{name.upper()}={found} changes numbers for the whole process: unset it (farfield needs {value!r})"
             )
-    if found := IMPRECISE.search(os.environ.get("XLA_FLAGS", "")):
-        raise FarfieldError(f"XLA_FLAGS holds {found.group()}, which makes numbers imprecise: take it out")
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as reason:  # JAX asserts where it finds no device of an asked platform
@@ -135,3 +142,17 @@ def check() -> None:
         said = f"JAX_PLATFORMS={asked}: " if asked else ""
         why = " ".join(str(reason).split()) or "it finds no device of this kind; unset it, or install JAX for it"
         raise FarfieldError(f"{said}JAX cannot start: {why}") from None
+
+
+def _check_flags() -> None:
+    """Refuse switches of XLA that are not known to be harmless, before XLA reads them.
+
+    Raises:
+        FarfieldError: naming the first of them.
+    """
+    for flag in os.environ.get("XLA_FLAGS", "").split():
+        if not HARMLESS.fullmatch(flag):
+            raise FarfieldError(
+                f"XLA_FLAGS holds {flag}, which is not known to leave numbers as they are: take it out, or unset "
+                "XLA_FLAGS"
+            )
