@@ -74,8 +74,9 @@ def plain() -> dict[str, np.ndarray]:
 
 @pytest.mark.filterwarnings("ignore:.*(compilation cache|PERSISTENT CACHE|PGLE|pgle)")  # of keeping programs
 @pytest.mark.parametrize("name", the_rest_slow(SETTINGS, QUICK))
-def test_a_setting_of_jax_changes_no_bit_or_is_refused(name, plain):
+def test_a_setting_of_jax_changes_no_bit_or_is_refused(name, plain, tmp_path, monkeypatch):
     """jax issues 21663, 34497 and 27002: set by the user for the process, in a notebook or by a variable."""
+    monkeypatch.chdir(tmp_path)  # where settings that name a folder to write to, as a dump's, may write
     before = jax.config.values[name]
     programs.forget_programs()
     try:
