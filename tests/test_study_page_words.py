@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import farfield as ff
@@ -17,6 +19,7 @@ from farfield.reporting.sentences import what_became, what_ran
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.study import Study
+from support import untrained
 from test_study_page import LENGTHS, fill, measured, page_of, study, text_of, written_files
 
 
@@ -93,6 +96,20 @@ def test_seeds_that_part_are_counted_beside_the_verdict(tmp_path: Path, far, out
     (became,) = [one for one in what_became(content) if one.names]
     assert (became.outcome, became.names) == (outcome, [f"rope on offset:1 ({note})" if note else "rope on offset:1"])
     assert squares_of(content)[0, 0].outcome == word and word in text_of(page_of(tmp_path))
+
+
+def test_a_task_whose_ways_are_not_told_apart_says_the_reason(tmp_path: Path):
+    """The targets of shift are positional, yet many tokens of a sequence are asked for."""
+    right = np.array([100, 100, 100, 5])
+
+    def make(cell: Cell):
+        return dataclasses.replace(untrained(cell), correct=right, correct_sequences=right)
+
+    content = gather(fill(tmp_path, small({"encoding": ["rope"]}, task="shift:1"), make))
+    (became,) = [one for one in what_became(content) if one.names]
+    assert (became.outcome, became.names) == ("fails", ["rope on shift:1 (kept to 32)"])
+    assert "only where one token a sequence is asked for" in became.said
+    assert "told apart only for tasks that ask for the last token alone" in text_of(page_of(tmp_path))
 
 
 def test_a_row_of_one_outcome_says_how_far_by_task(tmp_path: Path):

@@ -152,7 +152,7 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         fits = [cell.dilution for cell in cells]
         alpha, c, r2 = (float(np.mean([getattr(fit, name) for fit in fits])) for name in ("alpha", "c", "r2"))
         grid = np.linspace(first.lengths.min(), first.lengths.max(), 100)
-        label = f"1/({alpha:.2f} + {c:.4f} (L - 1)), R² = {r2:.3f}"
+        label = f"1/({alpha:.2f} {'-' if c < 0 else '+'} {abs(c):.4f} (L - 1)), R² = {r2:.3f}"
         right.plot(grid, 1 / (alpha + c * (grid - 1)), color=COLOURS[1], linestyle="--", label=label)
         right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
         _mark_training(right, first)
