@@ -62,6 +62,8 @@ def predict(
         rows = atlas(logit_scale=logit_scale, **settings)
         if table is not None:
             _write(table, to_csv(rows))
+        if plot is not None:
+            save(atlas_figure(rows), plot)
         if as_json:
             print(json.dumps([cell.to_json() for row in rows for cell in row], indent=1))
         else:
@@ -70,8 +72,6 @@ def predict(
                 "alpha: share of longer rows won; x: not realizable on the trained ones; ?: left open by them; "
                 "*: in part never trained, so that the start decides."
             )
-        if plot is not None:
-            save(atlas_figure(rows), plot)
         return
     if table is not None:
         raise FarfieldError("--csv writes the atlas: add --all, or use --json for one prediction")
@@ -80,9 +80,8 @@ def predict(
             "predict needs --encoding and --task, for example --encoding rope --task offset:3, or --all"
         )
     found = solve(encoding, task, logit_scale=logit_scale, **settings)
-    answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json)
-    if plot is not None:
-        save(prediction_figure(found), plot)
+    draw = None if plot is None else lambda: save(prediction_figure(found), plot)
+    answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json, draw)
 
 
 def _write(path: Path, text: str) -> None:

@@ -99,9 +99,7 @@ def train(
         snapshots=() if snapshots is None else whole_numbers("--snapshots", snapshots),
         path="dense" if dense else "auto",
     )
-    answer(result, train_tables, as_json)
-    if plot is not None:
-        result.plot(plot)
+    answer(result, train_tables, as_json, None if plot is None else lambda: result.plot(plot))
 
 
 def _range(text: str) -> tuple[int, int]:
