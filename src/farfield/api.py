@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farfield._checks import checked_folder, checked_path, checked_workers, index, plain
+from farfield._checks import checked_out, checked_path, checked_workers, index, plain
 from farfield._json import finite
 from farfield.cell import PARTS, Cell
 from farfield.encodings import Encoding, encodings
@@ -81,7 +81,7 @@ def train(
     shortest, longest = _pair_of_lengths(lengths)
     if isinstance(plain(test), str | bytes) or not isinstance(plain(test), Iterable):
         raise FarfieldError(f"test = {test!r} must be a list of test lengths, for example [16, 48]")
-    folder = None if out is None else checked_folder("out", out)
+    folder = None if out is None else checked_out(out)
     workers = checked_workers(workers)
     started = time.perf_counter()
     parts = {
