@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import matplotlib as mpl
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import farfield as ff
 from farfield.plotting import figures
 from farfield.plotting.predictions import prediction_figure
 from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
+from farfield.plotting.ways import WaysPanel, ways_figure
 from farfield.prediction import solve
 from farfield.reporting.curves_svg import Curve, Frame, Point, picture
 from farfield.results.result import CellResult
@@ -159,6 +162,54 @@ def test_an_axis_of_whole_numbers_has_two_ticks_whatever_it_spans(low, high):
         whole_numbers(axes, "y")
         found = ticks(axes, "y")
     assert len(found) >= 2 and all(tick == int(tick) for tick in found)
+
+
+def panel(lengths: tuple[int, ...], learned: bool = True) -> WaysPanel:
+    shares = dict(zip(("right", "diluted", "outcompeted", "rule_moved"), (0.4, 0.3, 0.2, 0.1), strict=True))
+    rows = {name: np.full(len(lengths), share) for name, share in shares.items()}
+    return WaysPanel("rope on offset:2", lengths, rows, (8, 16), learned)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "lines", "words"),
+    [
+        ((12, 24, 48), [0.5], "trained to here"),
+        ((4, 6, 12, 16, 48), [1.5, 3.5], "trained"),
+        ((12,), [0.5], "trained to here"),
+        ((24, 48), [-0.5], "trained to here"),
+    ],
+)
+def test_ways_have_one_bar_a_tested_length_and_nothing_between(lengths, lines, words):
+    """An area drawn from 12 to 24 says something of 16, which was not tested."""
+    figure = ways_figure([panel(lengths)])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert not axes.collections, "no areas"
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert sorted({round(bar.get_x() + bar.get_width() / 2, 6) for bar in bars}) == [*range(len(lengths))]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*map(str, lengths)]
+    assert [float(line.get_xdata()[0]) for line in axes.lines] == lines
+    assert [text.get_text() for text in axes.texts] == [words]
+    (words_drawn,) = axes.texts
+    box = words_drawn.get_window_extent()
+    assert box.x1 <= figure.bbox.x1 and box.x0 >= figure.bbox.x0
+
+
+def test_ways_of_a_setting_that_was_not_learned_say_so():
+    figure = ways_figure([panel((12, 24)), panel((12, 24), learned=False)])
+    assert [axes.get_title() for axes in figure.axes] == ["rope on offset:2", "rope on offset:2: not learned"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "labelled"),
+    [((12, 16, 20, 24, 32, 48, 64, 96, 128, 192), 10), (tuple(2**power for power in range(3, 17)), 4)],
+)
+def test_labels_of_many_tested_lengths_do_not_run_into_each_other(lengths, labelled):
+    figure = ways_figure([panel(lengths)] * 3)
+    figure.canvas.draw()
+    labels = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert len(labels) >= labelled
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(labels))
 
 
 def written(points: list[Point], **changes) -> list[str]:

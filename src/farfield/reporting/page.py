@@ -19,7 +19,7 @@ from farfield.reporting.curves_svg import NO_SELECTION, Curve, Frame, Point, pic
 from farfield.reporting.model import Content, Setting
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import what_became, what_ran
-from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of
+from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of, notes_on_charts
 from farfield.results.titles import counted_by, interval_of, kind_of, meaning_of, of, share_of, three, title_of
 from farfield.seeds.summary import FIT, PLACES, PROBES, bounds_of
 from farfield.store.files import check_writable, write_atomically
@@ -118,6 +118,7 @@ def render(content: Content, again: str, files: str) -> str:
         failures=None if failures is None else inline(to_svg(failures)),
         most_charts=MOST_CHARTS,
         charts_left_out=left_out_of(content),
+        notes_on_charts=notes_on_charts(content),
         title_of=title_of,
         counted_by=counted_by,
         range_at=partial(range_at, shown),
