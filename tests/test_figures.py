@@ -60,18 +60,24 @@ def ticks(axes: Axes, which: str) -> list[float]:
     return [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
 
 
-def band(axes: Axes) -> np.ndarray:
-    """Corners of the bands."""
-    return np.concatenate([path.vertices for area in axes.collections for path in area.get_paths()])
+def marked(axes: Axes) -> list[list[float]]:
+    """Offsets of the markers, one row a seed."""
+    return [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == "None"]
 
 
-def test_bands_of_offsets_end_where_the_possible_ends():
-    _, (_, _, right) = drawn(selecting([-1, -1, -1, -1, -1], [-3, -11, -15, -23, -39], [0, 0, 0, 0, 0]))
-    assert (band(right)[:, 1].min(), band(right)[:, 1].max()) == (-39, 0)
-    for length in LENGTHS:
-        corners = band(right)[band(right)[:, 0] == length, 1]
-        assert corners.min() >= 1 - length
+def test_offsets_are_those_that_seeds_select_and_no_mean_of_them():
+    """The mean of -2 and -12 is an offset that nobody selected."""
+    chosen = [[-1.0, -1, -1, -2, -2], [-3.0, -11, -15, -12, -39]]
+    _, (_, _, right) = drawn(selecting(*chosen), two=selecting([0.0, 0, 0, 0, 0]))
+    assert marked(right) == [*chosen, [0.0] * 5]
+    assert not [line for line in right.lines if len(line.get_xdata()) == 5 and line.get_linestyle() != "None"]
     assert right.get_ylim()[0] >= -39.5 and right.get_ylim()[1] <= 0.5
+
+
+def test_panels_share_their_lengths():
+    for results in (selecting([-2.0] * 5), selecting([NAN] * 5), selecting([-2.0, NAN, NAN, NAN, NAN])):
+        _, panels = drawn(results)
+        assert len({axes.get_xlim() for axes in panels}) == 1
 
 
 @pytest.mark.parametrize("offset", [-2, 0, -1, -3])
@@ -92,15 +98,19 @@ def test_lengths_have_whole_ticks(lengths):
 
 def test_an_offset_that_is_missing_is_left_out():
     _, (_, _, right) = drawn(selecting([-2, NAN, -2, NAN, -2], [-2, NAN, -3, -4, -3]))
-    (line,) = [line for line in right.lines if line.get_label() == "one"]
-    np.testing.assert_array_equal(line.get_ydata(), [-2, NAN, -2.5, -4, -2.5])
-    assert right.get_ylabel() == "key - query, of seeds that select one"
+    np.testing.assert_array_equal(marked(right), [[-2, NAN, -2, NAN, -2], [-2, NAN, -3, -4, -3]])
+    assert right.get_ylabel() == "key - query,\nof seeds that select one"
     assert not [text for text in right.texts if text.get_text() == "no selection"]
 
 
 def test_where_no_offset_is_selected_the_panel_says_so():
     _, (_, _, right) = drawn(selecting([NAN] * 5, [NAN] * 5))
     assert [text.get_text() for text in right.texts if "selection" in text.get_text()] == ["no selection"]
+    (words,) = [text for text in right.texts if text.get_text() == "no selection"]
+    (target,) = [line for line in right.lines if line.get_linestyle() == "--"]
+    height = right.transData.transform((0, target.get_ydata()[0]))[1]
+    box = words.get_window_extent()
+    assert not box.y0 - 2 <= height <= box.y1 + 2, "the target's line strikes the words through"
     _, (_, _, one) = drawn(selecting([NAN], lengths=(12,)))
     assert "no selection" in [text.get_text() for text in one.texts]
 
