@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import farfield as ff
+from farfield.api import TrainResult
 from farfield.plotting import figures
 from farfield.plotting.predictions import prediction_figure
 from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
@@ -208,6 +210,25 @@ def test_ways_have_one_bar_a_tested_length_and_nothing_between(lengths, lines, w
 def test_ways_of_a_setting_that_was_not_learned_say_so():
     figure = ways_figure([panel((12, 24)), panel((12, 24), learned=False)])
     assert [axes.get_title() for axes in figure.axes] == ["rope on offset:2", "rope on offset:2: not learned"]
+
+
+@pytest.mark.parametrize(
+    ("task", "diverged", "titles"),
+    [
+        ("offset:2", False, ["Accuracy", "Peak height", "Selected offset", "Ways to fail"]),
+        ("marker", False, ["Accuracy", "Peak height", "Selected offset"]),
+        ("offset:2", True, ["Accuracy", "Peak height", "Selected offset"]),
+    ],
+)
+def test_the_plot_of_a_result_has_the_ways_to_fail_where_they_are_told_apart(task, diverged, titles):
+    result = untrained(small_cell(task=task))
+    if diverged:
+        result = dataclasses.replace(result, losses=np.array([NAN]))
+    figure = TrainResult((result,), 1.0).plot()
+    figure.canvas.draw()
+    assert [axes.get_title() for axes in figure.axes] == titles
+    words = {text.get_text().partition(":")[0] for text in figure.legends[0].texts}
+    assert words >= ({"right", "diluted", "outcompeted", "rule moved"} if len(titles) == 4 else {"rope"})
 
 
 @pytest.mark.parametrize(

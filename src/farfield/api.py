@@ -350,13 +350,15 @@ class TrainResult:
         return {length: seeds for length, seeds in found.items() if seeds}
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
+        """Accuracy, peak height, selected offset and ways to fail against length; also written to ``path`` if given."""
         from farfield.plotting.figures import against_length
         from farfield.plotting.style import save
+        from farfield.plotting.ways import panel_of
 
         title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
         place = None if path is None else checked_path("path", path)
-        figure = against_length({title: list(self.cells)})
+        told_apart = bool(self.sound) and self.ways is not None
+        figure = against_length({title: list(self.cells)}, panel_of("Ways to fail", self.cells) if told_apart else None)
         if place is not None:
             save(figure, place)
         return figure

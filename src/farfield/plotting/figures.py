@@ -26,19 +26,26 @@ from farfield.plotting.style import (
     style_of,
     whole_numbers,
 )
+from farfield.plotting.ways import WaysPanel, stack
 from farfield.probes.attention import relative_profiles
 from farfield.probes.encoding_profile import EncodingProfile
 from farfield.results.result import CellResult
 from farfield.results.titles import SHARE_OF, counted_by
 
 
-def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
+def against_length(results: Mapping[str, Sequence[CellResult]], ways: WaysPanel | None = None) -> Figure:
     """Accuracy, peak height and selected offset against length; one curve a series, bands over seeds.
 
     Of offsets there is one marker a seed: their mean would be an offset that none may have selected.
+
+    Args:
+        ways: of a single series, what becomes of its sequences, in a panel of its own.
     """
     with mpl.rc_context(STYLE):
-        figure, (left, middle, right) = panels(3)
+        figure, (left, middle, right, *others) = panels(3 if ways is None else 4)
+        if ways is not None:
+            stack(others[0], ways)
+            others[0].set_ylabel("share of sequences")
         first = next(iter(results.values()))[0]
         for index, (name, cells) in enumerate(results.items()):
             lengths = cells[0].lengths
@@ -73,7 +80,8 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         if not _selects(results).any():
             above = {"facecolor": "white", "edgecolor": "none", "pad": 2}  # of a target that varies with length
             right.text(0.5, 0.8, "no selection", transform=right.transAxes, ha="center", color="0.35", bbox=above)
-        legend(figure, [left], map(len, results.values()), "; selected offsets: one marker a seed")
+        said = "; selected offsets: one marker a seed"
+        legend(figure, [left, *others], map(len, results.values()), said, columns=3 if others else 4)
         return figure
 
 

@@ -47,7 +47,7 @@ class WaysPanel(NamedTuple):
 
 
 def panel_of(title: str, results: Sequence[CellResult]) -> WaysPanel:
-    """Means over seeds that did not diverge, of a task with positional targets."""
+    """Means over seeds that did not diverge, of which there is one, of a task with positional targets."""
     found = [result.ways for result in results if not result.diverged and result.ways is not None]
     shares = {name: np.mean([getattr(one, name) for one in found], axis=0) for name, *_ in LAYERS}
     cell = results[0].cell
@@ -58,11 +58,11 @@ def ways_figure(panels: Sequence[WaysPanel]) -> Figure:
     """One panel a setting."""
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    with mpl.rc_context({**STYLE, "axes.grid": False, "hatch.linewidth": 0.5}):
+    with mpl.rc_context({**STYLE, "hatch.linewidth": 0.5}):
         figure = new_figure(3.0 * columns + 0.4, 2.2 * rows + 0.9)
         grid = np.ravel(figure.subplots(rows, columns, sharey=True, squeeze=False))
         for axes, panel in zip(grid, panels, strict=False):
-            _stack(axes, panel)
+            stack(axes, panel)
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         for axes in grid[::columns]:
@@ -72,8 +72,9 @@ def ways_figure(panels: Sequence[WaysPanel]) -> Figure:
         return figure
 
 
-def _stack(axes: Axes, panel: WaysPanel) -> None:
+def stack(axes: Axes, panel: WaysPanel) -> None:
     """One bar a tested length, at equal distances: nothing is said of lengths between them."""
+    axes.grid(False)
     places = np.arange(len(panel.lengths))
     below = np.zeros(len(places))
     for name, label, colour, hatch in LAYERS:
