@@ -124,9 +124,12 @@ def test_what_the_process_alone_can_set_is_refused(name):
         ("--xla_cpu_max_isa=SSE4_2", "--xla_cpu_max_isa=SSE4_2"),
         ("--xla_cpu_prefer_vector_width=128", "--xla_cpu_prefer_vector_width=128"),
         ("--xla_nonsense=1", "--xla_nonsense=1"),
+        ("--xla_dump_hlo_as_nonsense", "--xla_dump_hlo_as_nonsense"),
+        ("--xla_force_host_platform_device_count=many", "--xla_force_host_platform_device_count=many"),
         ("flags.txt", "flags.txt"),  # XLA reads flags from such a file
         ("--xla_cpu_enable_fast_math=false", None),
         ("--xla_force_host_platform_device_count=4  --xla_dump_to=/tmp/x --xla_dump_hlo_as_text", None),
+        ("--xla_dump_hlo_pass_re=.* --xla_dump_include_timestamp=true --xla_dump_max_hlo_modules=-1", None),
         ("", None),
     ],
 )

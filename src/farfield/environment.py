@@ -77,15 +77,21 @@ REFUSED: dict[str, Any] = {
     "jax_backend_target": "",
     "jax_mock_gpu_topology": "",
 }
-# XLA's own switches that change no number. Every other is refused: some change numbers (fast math, the level of
-# optimization, the instructions that may be used), and one that XLA does not know would abort the process.
+# XLA's own switches that change no number, with values that it can read. Every other is refused: some change numbers
+# (fast math, the level of optimization, the instructions that may be used), and what XLA does not know, or cannot read,
+# aborts the process.
 HARMLESS = re.compile(
-    r"--(?:xla_force_host_platform_device_count"
-    r"|xla_dump_(?:to|hlo_as_\w+|hlo_\w+_re|hlo_snapshots|include_timestamp|large_constants|max_hlo_modules"
-    r"|module_metadata|disable_metadata|compress_protos|full_hlo_config|latency_hiding_schedule)"
-    r"|xla_gpu_cuda_data_dir"
-    # Fast math that is off.
-    r"|xla_cpu_enable_fast_m(?:ath|in_max)=(?:0|false|False))(?:=\S*)?"
+    r"""--xla_(?:
+        force_host_platform_device_count=\d+
+        | (?:gpu_cuda_data_dir | dump_to | dump_hlo_(?:module|pass|pipeline)_re)=\S*
+        | dump_max_hlo_modules=-?\d+
+        | dump_(?:
+            hlo_as_(?:text|long_text|proto|dot|html|url) | hlo_snapshots | include_timestamp | large_constants
+            | module_metadata | disable_metadata | compress_protos | full_hlo_config | latency_hiding_schedule
+        )(?:=(?:true|false|1|0))?
+        | cpu_enable_fast_(?:math|min_max)=(?:false|0)
+    )""",
+    re.VERBOSE,
 )
 
 
