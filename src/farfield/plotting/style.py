@@ -150,7 +150,7 @@ def curve(
 
 def seeds(axes: Axes, index: int, x: np.ndarray, rows: Sequence[np.ndarray]) -> None:
     """One marker a seed and point, of the colour and kind of the curve numbered ``index``; darker where seeds agree."""
-    style = style_of(index) | {"linestyle": "none"}
+    style: dict[str, Any] = style_of(index) | {"linestyle": "none"}
     for row in rows:
         axes.plot(x, row, alpha=0.4, markersize=4, markeredgewidth=0, **style)
 
