@@ -178,7 +178,7 @@ def test_a_table_is_exported_to_a_file_of_any_name(wanted, results, tmp_path, mo
 
 
 REFUSED = {
-    "~no-such-user/x": "begins with a user who has no home folder: write './~no-such-user/x'",
+    "~no-such-user/x": "'no-such-user' is not a user of this machine: write './~no-such-user/x'",
     "file:///tmp/x": "is an address",
     "s3://bucket/x": "is an address: name a",
     "https://example.org/x": "is an address",
@@ -270,7 +270,9 @@ def test_python_refuses_what_names_no_path(name, wanted, tmp_path, monkeypatch):
         lambda: Store(name),
         *([lambda: run(wanted, name), lambda: ff.train(out=name)] if name is not None else []),
     ):
-        with pytest.raises(FarfieldError, match=r"must name|is an address|has no home|not a name in UTF-8"):
+        with pytest.raises(
+            FarfieldError, match=r"must name|is an address|not a user of this machine|has no home|not a name in UTF-8"
+        ):
             act()
     assert [*tmp_path.iterdir()] == []
 

@@ -263,7 +263,7 @@ def _number(where: str, value: Any, to: type[int] | type[float]) -> int | float:
     if converted is None or isinstance(value, bool) or not lossless:
         raise FarfieldError(f"{where}={value!r} is not {kind}")
     if not math.isfinite(converted):
-        raise FarfieldError(f"{where}={converted:g} must be a finite number")
+        raise FarfieldError(f"{where}={value} must be a finite number")
     if to is int and abs(converted) > LARGEST_WHOLE:
         raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
     return converted + to(0)  # -0.0 + 0.0 is 0.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from farfield._checks import checked_folder
+from farfield._checks import checked_out
 from farfield.cell import Cell
 from farfield.engine.progress import Progress, Silent
 from farfield.engine.scheduler import run
@@ -143,7 +143,7 @@ def run_paper(
         raise unknown("budget", budget, paper.budgets)
     spend = paper.budgets[budget]
     items = select_items(paper, only)
-    folder = checked_folder("out", out)
+    folder = checked_out(out)
     store = Store(folder / "cells")
     started = time.perf_counter()
     planned = plan(items, spend)

@@ -15,9 +15,12 @@ from farfield._types import Lengths
 from farfield.errors import FarfieldError
 from farfield.intervals import LEVEL
 
+# R² from which a fit is called a law: lengths explain at least half of what varies.
+LEAST_R2 = 0.5
+
 
 class Dilution(NamedTuple):
-    """The decay law a(L) = 1 / (alpha + c (L - 1)), fitted.
+    """The decay law a(L) = 1 / (alpha + c (L - 1)), fitted. A fit need not be a law: :attr:`holds` says which is.
 
     Attributes:
         alpha, c: intercept and slope of 1/a on L - 1.
@@ -30,6 +33,11 @@ class Dilution(NamedTuple):
     r2: float
     alpha_interval: tuple[float, float]
     c_interval: tuple[float, float]
+
+    @property
+    def holds(self) -> bool:
+        """Whether peaks fall as the law says: the slope is positive, and R² at least :data:`LEAST_R2`, 0.5."""
+        return self.c > 0 and self.r2 >= LEAST_R2
 
 
 def fit(heights: Float[np.ndarray, " length"], lengths: Lengths) -> Dilution:
