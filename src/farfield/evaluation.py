@@ -156,9 +156,7 @@ def _draws(shape: EvaluationShape, knobs: Knobs) -> int:
     return min(DRAWS, shape.sequences) if knobs.test_positions.random else 1
 
 
-def _moments(
-    wrong: Int[Array, " cluster"] | Bool[Array, " cluster"], tested: Int[Array, " cluster"]
-) -> Float[Array, " 3"]:
+def _moments(wrong: Counts, tested: Counts) -> Float[Array, " 3"]:
     y, m = wrong.astype(jnp.float32), tested.astype(jnp.float32)
     return jnp.stack([(y * y).sum(), (y * m).sum(), (m * m).sum()])
 

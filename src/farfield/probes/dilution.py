@@ -80,7 +80,7 @@ def margin(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " off
     return float(profile[~others][0] - profile[others].max())
 
 
-def target_bound(margin: float, lengths: Lengths) -> Float[np.ndarray, " length"]:
+def target_bound(margin: float | Float[np.ndarray, " length"], lengths: Lengths) -> Float[np.ndarray, " length"]:
     """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2).
 
     Raises:
