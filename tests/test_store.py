@@ -24,7 +24,7 @@ from farfield.results.result import ARRAYS, CellResult
 from farfield.store import index
 from farfield.store.files import machine
 from farfield.store.reader import OpenStore
-from farfield.store.store import TEMPORARY, DamagedShard, Store
+from farfield.store.store import TEMPORARY, DamagedFile, Store
 from farfield.store.verify import verify
 from support import cells_of, drawn_head, small_cell, untrained
 
@@ -156,7 +156,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = run(cells, Store(tmp_path))
-    assert [warning.category for warning in caught] == [DamagedShard]
+    assert [warning.category for warning in caught] == [DamagedFile]
     assert str(damaged) in str(caught[0].message)
     assert rerun == [cells[0]]
     for seed, result in enumerate(results):
@@ -277,9 +277,9 @@ def test_a_cell_under_another_ones_name_is_not_mistaken_for_it(rope_result, tmp_
     store.write(rope_result)
     for path in list(tmp_path.iterdir()):
         path.rename(path.with_name(path.name.replace(rope_result.cell.identity, other.cell.identity)))
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert store.read(other.cell) is None
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert Store(tmp_path).finished() == frozenset()
 
 
@@ -293,7 +293,7 @@ def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path)
     (tensors,) = tmp_path.glob(f"{identities[1]}-*")
     cut_in_half(tensors)
     missing(next(tmp_path.glob(f"{identities[2]}-*")))
-    with pytest.warns(DamagedShard) as caught:
+    with pytest.warns(DamagedFile) as caught:
         assert store.finished() == {identities[3]}
     assert len(caught) == 3
 

@@ -18,7 +18,7 @@ from farfield.store import files, shards
 from farfield.store.reader import OpenStore
 from farfield.store.shards import Fault, Shard, read_shards
 from farfield.store.status import standing
-from farfield.store.store import DamagedShard, Store
+from farfield.store.store import DamagedFile, Store
 from farfield.store.verify import verify
 from farfield.study import record
 from made_up import put, rewritten
@@ -111,7 +111,7 @@ def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere
     assert found.asked == ("carry", "quick", 4, 2, 1)
     assert [*found.foreign] == [f"{'0' * 16}.parquet"]
     assert [name[:16] for name in found.damaged] == [cells[1].identity]
-    with pytest.warns(DamagedShard) as caught:
+    with pytest.warns(DamagedFile) as caught:
         Store(tmp_path).finished()
     assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
     (tmp_path / "study.json").write_text("{}")
@@ -259,5 +259,5 @@ def test_a_text_that_is_none_any_more_is_damage(column, tmp_path):
     assert one_of(path)[0] in ("damaged", "foreign")
     rewritten(path, "SELECT * EXCLUDE (content_sha256, parts, tensors_bytes) FROM shard")  # as the earliest
     assert one_of(path)[0] in ("damaged", "foreign")
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert Store(tmp_path).finished() == frozenset()

@@ -26,7 +26,7 @@ from farfield.store import files, index, shards
 from farfield.store.export import export
 from farfield.store.reader import OpenStore
 from farfield.store.status import standing
-from farfield.store.store import DamagedShard, Store
+from farfield.store.store import DamagedFile, Store
 from farfield.store.verify import verify
 from made_up import LENGTHS, measured, put
 from support import SPECS, name_of, small_cell, untrained
@@ -167,7 +167,7 @@ def test_results_have_their_weights(tmp_path):
     np.testing.assert_array_equal(found[0].parameters.embedding, rope_result.parameters.embedding)
     assert list(ff.open(tmp_path).results("encoding = 'alibi'")) == []
     next(tmp_path.glob("*.safetensors")).write_bytes(b"")
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert len(list(ff.open(tmp_path).results())) == 2
 
 

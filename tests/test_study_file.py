@@ -17,7 +17,7 @@ from farfield.encodings.rope import Rope
 from farfield.engine import programs
 from farfield.engine.programs import chunks
 from farfield.store import files, index
-from farfield.store.store import DamagedShard
+from farfield.store.store import DamagedFile
 from farfield.study import plan as planning
 from farfield.study.file import example, schema
 from farfield.study.settings import SETTINGS
@@ -212,7 +212,7 @@ def test_a_plan_counts_damaged_cells_as_work_and_refuses_what_a_run_refuses(tmp_
         put(store, cell)
     (store / f"{cut.identity}.parquet").write_bytes(b"PAR1")
     next(store.glob(f"{without.identity}-*")).unlink()
-    with pytest.warns(DamagedShard) as caught:
+    with pytest.warns(DamagedFile) as caught:
         assert planning.plan(study, out=store, seconds=0).held == 1
     assert len(caught) == 2
     (tmp_path / "file").touch()

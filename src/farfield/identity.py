@@ -20,11 +20,6 @@ def identity_of(config: Mapping[str, Any], data_version: int = DATA_VERSION) -> 
     return _hash({"data_version": data_version, **given})
 
 
-def data_version_of(config: Mapping[str, Any], identity: str) -> int | None:
-    """The data version under which a configuration has this identity; None if it never had it."""
-    return next((v for v in range(DATA_VERSION, 0, -1) if identity_of(config, v) == identity), None)
-
-
 def seeds_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Every seed that a configuration sets, by name."""
     return {name: value for name, value in config.items() if _is_seed(name) and value is not None}

@@ -49,7 +49,7 @@ def predict(
     from farfield.plotting.style import check_path, save
     from farfield.prediction import atlas, carrying_over, solve
     from farfield.prediction.atlas import to_csv
-    from farfield.store.outputs import check_output
+    from farfield.store.files import check_output
 
     if plot is not None:
         check_path(plot)

@@ -43,9 +43,9 @@ def report(
 
         farfield report runs --interval bootstrap --json
     """
-    from farfield.store import index
+    from farfield.store.folder import FIGURES, PAGE
 
-    page, beside = output or folder / index.PAGE, figures or folder / index.FIGURES
+    page, beside = output or folder / PAGE, figures or folder / FIGURES
     if interval not in ("t", "bootstrap"):
         raise unknown("interval", interval, ("t", "bootstrap"))
     from farfield.reporting.files import check_folder, write_files

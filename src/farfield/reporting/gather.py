@@ -21,9 +21,9 @@ from farfield.reporting.warnings import problems
 from farfield.seeds.scores import FIT, PROBES, Outcome
 from farfield.seeds.summary import Interval, Summary, summarize
 from farfield.spec import written
-from farfield.store.columns import describe
 from farfield.store.reader import OpenStore
 from farfield.store.status import Standing, failure, standing
+from farfield.store.tables import describe
 from farfield.study import record
 from farfield.study.record import Record
 

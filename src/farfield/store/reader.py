@@ -18,11 +18,11 @@ from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION
 from farfield.probes.failure import WAYS
 from farfield.seeds.scores import PROBES, Outcome
-from farfield.store import index
+from farfield.store.cell_file import Fault
 from farfield.store.files import first_line
-from farfield.store.index import Listing
+from farfield.store.folder import Listing, listing, read_cells
 from farfield.store.interrupting import interruptible
-from farfield.store.shards import Fault, quoted
+from farfield.store.tables import open_tables, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -43,7 +43,7 @@ class Table(NamedTuple):
 
 
 class OpenStore:
-    """A store as it was when it was opened, in memory; nothing in its folder is changed, but for the index.
+    """A store as it was when it was opened, in memory; nothing in its folder is changed.
 
     Args:
         folder: of a store.
@@ -51,7 +51,8 @@ class OpenStore:
     Attributes:
         folder: the same.
         listing: names and sizes of its files.
-        faults: shards that are left out, with the reason, by path.
+        faults: files of cells that are left out, with the reason, by path.
+        incomplete: files of tensors that are missing or of another size than was written, with the reason, by name.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
@@ -59,16 +60,18 @@ class OpenStore:
 
     def __init__(self, folder: Path | str) -> None:
         given = checked_folder("folder", folder)
-        loaded = index.load(given)
+        self.listing: Listing = listing(given)
+        contents = read_cells(given, self.listing)
         self.folder = absolute(given)
-        self.listing: Listing = loaded.listing
-        self.faults: dict[Path, Fault] = loaded.faults
-        self._connection = loaded.connection
+        self.faults: dict[Path, Fault] = contents.faults
+        self.incomplete: dict[str, str] = contents.incomplete
+        self._count = len(contents.cells)
+        self._connection = open_tables(contents.cells)
         # What is asked of it later cannot reach beyond these tables.
         self._connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
     def __repr__(self) -> str:
-        return f"<store {self.folder}: {len(self.listing.shards) - len(self.faults)} cells>"
+        return f"<store {self.folder}: {self._count} cells>"
 
     def cells(self) -> pandas.DataFrame:
         """One row a finished cell: its settings as a user writes them, whether it diverged, versions, platform."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from farfield._checks import checked_folder
-from farfield.identity import DATA_VERSION, data_version_of
-from farfield.store import index, manifest
+from farfield.identity import DATA_VERSION, identity_of
+from farfield.store import manifest
+from farfield.store.folder import require_store
 from farfield.store.reader import OpenStore
 
 
@@ -127,12 +128,11 @@ def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
     """
     folder = checked_folder("folder", folder)
     store = OpenStore(folder) if store is None else store
-    index.require_store(folder, store.listing)
+    require_store(folder, store.listing)
     damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
     foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
-    cells = store.rows(index.TENSORS_OF_CELLS).rows
-    damaged |= index.incomplete(cells, store.listing)
-    there = {identity for identity, *_ in cells}
+    damaged |= store.incomplete
+    there = {identity for (identity,) in store.rows("SELECT identity FROM cells").rows}
     failures = {
         identity: told for identity in store.listing.failures if identity not in there
         for told in [failure(folder / f"{identity}.failed.json")]
@@ -143,7 +143,7 @@ def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
         older=store.rows(f"SELECT COUNT(*) FROM cells WHERE data_version <> {DATA_VERSION}").rows[0][0],
         damaged=damaged,
         foreign=foreign,
-        asked=_asked(folder, there - {name[:16] for name in damaged}),
+        asked=_asked(folder, there - {name[:16] for name in store.incomplete}),
         failures={identity: reason for identity, (reason, _) in failures.items()},
         identical=[Identical(*row) for row in store.rows(_IDENTICAL).rows],
         made_by=dict(store.rows(_MADE_BY).rows),
@@ -178,7 +178,7 @@ def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
     )
     groups = {(row[0], row[1]): Group(*row, failed=0) for row in store.rows(query).rows}
     if failed:
-        from farfield.store.columns import describe
+        from farfield.store.tables import describe
 
         for config in failed:
             about = describe("", config, {})
@@ -198,7 +198,7 @@ def failure(path: Path) -> tuple[str, dict[str, Any]]:
         told = json.loads(path.read_text(encoding="utf-8"))
         reason, config, identity = told["reason"], dict(told["config"]), path.name.partition(".")[0]
         named = all(isinstance(config[part]["name"], str) for part in ("encoding", "task"))
-        known = told["identity"] == identity and data_version_of(config, identity) is not None
+        known = told["identity"] == identity and identity_of(config) == identity
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return UNREADABLE
     return (reason, config) if known and named and isinstance(reason, str) else UNREADABLE
