@@ -8,7 +8,9 @@ every changed byte is found, and equal content has an equal name.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -18,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from pydantic_core import from_json
 
 from farfield.identity import DATA_VERSION, identity_of
 from farfield.spec import written
@@ -69,7 +72,8 @@ class StoredCell(NamedTuple):
         config: resolved configuration.
         parts: its parts as a user writes them, :func:`farfield.spec.written`.
         diverged: whether training ended in a loss that is not a number.
-        probes, lengths, values: of every measurement; the length is :data:`NO_LENGTH` for a cell as a whole.
+        probes, counts: names of probes, and how many measurements of each follow one another.
+        lengths, values: of every measurement; the length is :data:`NO_LENGTH` for a cell as a whole.
         versions: of what made the cell.
         tensors: file of its weights and counts.
     """
@@ -81,6 +85,7 @@ class StoredCell(NamedTuple):
     parts: dict[str, str]
     diverged: bool
     probes: list[str]
+    counts: list[int]
     lengths: Int[np.ndarray, " measurement"]
     values: Float[np.ndarray, " measurement"]
     versions: dict[str, str]
@@ -171,7 +176,7 @@ def read(path: Path) -> StoredCell | Fault:
     if not hash_of(content).startswith(digits):
         return Fault("damaged", OTHER_BYTES)
     try:
-        cell = _decoded(path.name, json.loads(content))
+        cell = _decoded(path.name, from_json(content))
         known = identity_of(cell.config, cell.data_version)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
         return Fault("damaged", "does not hold a cell that can be read")
@@ -182,17 +187,8 @@ def read(path: Path) -> StoredCell | Fault:
 
 def _decoded(file: str, record: dict[str, Any]) -> StoredCell:
     """Return the cell of a JSON object; any of several errors if it does not describe one."""
-    probes: list[str] = []
-    lengths: list[int] = []
-    values: list[float | str | None] = []
-    for probe, by_length in record["measurements"]["by_length"].items():
-        probes += [probe] * len(by_length)
-        lengths += map(int, by_length)
-        values += by_length.values()
-    single = record["measurements"]["single"]
-    probes += single
-    lengths += [NO_LENGTH] * len(single)
-    values += single.values()
+    by_length, single = record["measurements"]["by_length"], record["measurements"]["single"]
+    values = [*itertools.chain.from_iterable(found.values() for found in by_length.values()), *single.values()]
     tensors = Tensors(**record["tensors"])
     if tensors.file != file_name(record["identity"], tensors.sha256, "safetensors"):
         raise ValueError("the name of the tensors does not hold their hash")
@@ -203,12 +199,21 @@ def _decoded(file: str, record: dict[str, Any]) -> StoredCell:
         config=dict(record["config"]),
         parts=dict(record["parts"]),
         diverged=bool(record["diverged"]),
-        probes=probes,
-        lengths=np.array(lengths, np.int32),
+        probes=[*by_length, *single],
+        counts=[*map(len, by_length.values()), *[1] * len(single)],
+        lengths=_lengths(tuple(map(tuple, by_length.values())), len(single)),
         values=np.array(values, np.float64),  # null becomes NaN
         versions=dict(record["versions"]),
         tensors=tensors,
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _lengths(by_probe: tuple[tuple[str, ...], ...], single: int) -> Int[np.ndarray, " measurement"]:
+    """Return the lengths of measurements as one array, which the cells of a study share."""
+    lengths = np.array([*map(int, itertools.chain.from_iterable(by_probe)), *[NO_LENGTH] * single], np.int32)
+    lengths.flags.writeable = False
+    return lengths
 
 
 def read_tensors(folder: Path, tensors: Tensors) -> bytes | None:

@@ -18,9 +18,8 @@ from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION
 from farfield.probes.failure import WAYS
 from farfield.seeds.scores import PROBES, Outcome
-from farfield.store.cell_file import Fault
 from farfield.store.files import first_line
-from farfield.store.folder import Listing, listing, read_cells
+from farfield.store.folder import Contents, Listing, listing, read_cells
 from farfield.store.interrupting import interruptible
 from farfield.store.tables import open_tables, quoted
 
@@ -51,8 +50,7 @@ class OpenStore:
     Attributes:
         folder: the same.
         listing: names and sizes of its files.
-        faults: files of cells that are left out, with the reason, by path.
-        incomplete: files of tensors that are missing or of another size than was written, with the reason, by name.
+        contents: its finished cells, and the files that are left out.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
@@ -61,17 +59,14 @@ class OpenStore:
     def __init__(self, folder: Path | str) -> None:
         given = checked_folder("folder", folder)
         self.listing: Listing = listing(given)
-        contents = read_cells(given, self.listing)
+        self.contents: Contents = read_cells(given, self.listing)
         self.folder = absolute(given)
-        self.faults: dict[Path, Fault] = contents.faults
-        self.incomplete: dict[str, str] = contents.incomplete
-        self._count = len(contents.cells)
-        self._connection = open_tables(contents.cells)
+        self._connection = open_tables(self.contents.cells)
         # What is asked of it later cannot reach beyond these tables.
         self._connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
     def __repr__(self) -> str:
-        return f"<store {self.folder}: {self._count} cells>"
+        return f"<store {self.folder}: {len(self.contents.cells)} cells>"
 
     def cells(self) -> pandas.DataFrame:
         """One row a finished cell: its settings as a user writes them, whether it diverged, versions, platform."""

@@ -67,7 +67,7 @@ def describe(
         data_version: under which it was made.
     """
     texts = written(config) if parts is None else parts
-    settings = {name: texts.get(name, _plain(value)) for name, value in config.items()}
+    settings = {name: texts[name] if name in texts else _plain(value) for name, value in config.items()}
     about = {
         "identity": identity,
         "setting": setting_of(config),
@@ -143,30 +143,40 @@ def _insert_cells(connection: duckdb.DuckDBPyConnection, cells: Sequence[StoredC
         | {"diverged": cell.diverged, "tensors_sha256": cell.tensors.sha256, "tensors_bytes": cell.tensors.bytes}
         for cell in cells
     ]
-    types = {"number": WHOLE} | _types_of(rows)
-    rows = [{"number": number, **row} for number, row in enumerate(rows, 1)]
-    # DuckDB reads rows of JSON faster than Python fills columns of mixed types.
-    structure = json.dumps({name: ["BIGINT"] if kind == WHOLES else kind for name, kind in types.items()})
-    connection.register("texts", {"row": np.array([*map(json.dumps, rows), ""], object)})
-    connection.execute(
-        "CREATE TABLE all_cells AS SELECT UNNEST(from_json_strict(\"row\", ?)) FROM texts WHERE \"row\" <> ''",
-        [structure],
+    types = _types_of(rows)
+    # As text, which DuckDB converts, because arrays have no missing whole numbers. One more row is left out again: it
+    # keeps a column without texts from being taken for numbers.
+    texts = {f"_{index}": [*(_as_text(row.get(name)) for row in rows), ""] for index, name in enumerate(types)}
+    columns = {name: np.array(column, object) for name, column in texts.items()}
+    connection.register("rows", columns | {"number": np.arange(1, len(rows) + 2)})
+    converted = ", ".join(
+        f'CAST(_{index} AS {kind}) AS {_identifier(name)}' for index, (name, kind) in enumerate(types.items())
     )
-    connection.unregister("texts")
+    connection.execute(f"CREATE TABLE all_cells AS SELECT number, {converted} FROM rows WHERE number <= {len(rows)}")
+    connection.unregister("rows")
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value)
 
 
 def _insert_numbers(connection: duckdb.DuckDBPyConnection, cells: Sequence[StoredCell]) -> None:
-    names = dict.fromkeys(probe for cell in cells for probe in cell.probes)
+    names = [*dict.fromkeys(probe for cell in cells for probe in cell.probes)]
     codes = {probe: code for code, probe in enumerate(names)}
-    # One more row keeps the types of arrays where there is nothing else; a code that is not a probe's leaves it out.
+    code = np.array([codes[probe] for cell in cells for probe in cell.probes], np.int64)
+    # One more row keeps the types of arrays where there is nothing else; its code is not a probe's.
     rows = {
-        "number": np.repeat(np.arange(len(cells) + 1), [*(len(cell.probes) for cell in cells), 1]) + 1,
-        "code": np.array([*(codes[probe] for cell in cells for probe in cell.probes), -1], np.int64),
+        "number": np.repeat(np.arange(1, len(cells) + 2), [*(sum(cell.counts) for cell in cells), 1]),
+        "code": np.append(np.repeat(code, [count for cell in cells for count in cell.counts]), -1),
         "length": np.concatenate([*(cell.lengths for cell in cells), np.array([NO_LENGTH], np.int32)]),
         "value": np.concatenate([*(cell.values for cell in cells), np.zeros(1)]),
     }
     connection.register("rows", rows)
-    connection.register("probes", {"code": np.arange(len(codes) + 1), "probe": np.array([*names, ""], object)})
+    connection.register("probes", {"code": np.arange(len(names) + 1), "probe": np.array([*names, ""], object)})
     # An array's NaN enters a query as NULL, which averages would leave out in silence.
     connection.execute(
         f"""
