@@ -188,7 +188,11 @@ def read(path: Path) -> StoredCell | Fault:
 def _decoded(file: str, record: dict[str, Any]) -> StoredCell:
     """Return the cell of a JSON object; any of several errors if it does not describe one."""
     by_length, single = record["measurements"]["by_length"], record["measurements"]["single"]
-    values = [*itertools.chain.from_iterable(found.values() for found in by_length.values()), *single.values()]
+    lengths = _lengths(tuple(map(tuple, by_length.values())), len(single))
+    numbers = [*itertools.chain.from_iterable(found.values() for found in by_length.values()), *single.values()]
+    values = np.array(numbers, np.float64)  # null becomes NaN
+    if values.shape != lengths.shape:
+        raise ValueError("a value is not a number")
     tensors = Tensors(**record["tensors"])
     if tensors.file != file_name(record["identity"], tensors.sha256, "safetensors"):
         raise ValueError("the name of the tensors does not hold their hash")
@@ -196,14 +200,14 @@ def _decoded(file: str, record: dict[str, Any]) -> StoredCell:
         file=file,
         identity=record["identity"],
         data_version=int(record["data_version"]),
-        config=dict(record["config"]),
-        parts=dict(record["parts"]),
+        config={**record["config"]},
+        parts={**record["parts"]},
         diverged=bool(record["diverged"]),
         probes=[*by_length, *single],
         counts=[*map(len, by_length.values()), *[1] * len(single)],
-        lengths=_lengths(tuple(map(tuple, by_length.values())), len(single)),
-        values=np.array(values, np.float64),  # null becomes NaN
-        versions=dict(record["versions"]),
+        lengths=lengths,
+        values=values,
+        versions={**record["versions"]},
         tensors=tensors,
     )
 
