@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import duckdb
 import numpy as np
@@ -13,8 +12,7 @@ from farfield._checks import checked_folder, checked_path
 from farfield.errors import FarfieldError, unknown
 from farfield.store.files import check_output, in_words, write_atomically
 from farfield.store.folder import listing, read_cells
-from farfield.store.plain_names import plainly_named
-from farfield.store.tables import open_tables, quoted
+from farfield.store.tables import LISTS, open_tables, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -74,34 +72,32 @@ def export(
                 _write_netcdf(connection, file)
                 return len(cells)
             left_out = f"EXCLUDE ({LONG})" if (format, table) == ("csv", "measurements") else ""
-            _copy(connection, f"SELECT * {left_out} FROM {table} ORDER BY ALL", file, OPTIONS[format])
+            rows = f"SELECT * {left_out} FROM {table} ORDER BY ALL"
+            write_atomically(
+                file, lambda path: connection.execute(f"COPY ({rows}) TO {quoted(path)} ({OPTIONS[format]})")
+            )
         except (OSError, duckdb.Error) as reason:
             raise FarfieldError(f"cannot write {output}: {in_words(reason)}; nothing was left there") from None
         return int(count)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, query: str, file: Path, options: str) -> None:
-    def write(path: Path) -> None:
-        with plainly_named(path.parent) as place:
-            connection.execute(f"COPY ({query}) TO {quoted(place / path.name)} ({options})")
-
-    write_atomically(file, write)
-
-
 def _write_netcdf(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
     try:
-        import xarray
+        import xarray  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise FarfieldError("NetCDF needs xarray, which is not installed: pip install 'farfield[netcdf]'") from None
-    cells = connection.execute("FROM all_cells ORDER BY number").df().set_index("number")
+    as_text = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in LISTS)
+    cells = connection.execute(f"SELECT * REPLACE ({as_text}) FROM all_cells ORDER BY number").df().set_index("number")
     numbers = connection.execute("FROM numbers").df()
     alone = numbers.length.isna()
     size = len(cells) * numbers.length.nunique() * numbers.probe[~alone].nunique()
     if size > MOST_NUMBERS:
         raise FarfieldError(f"a NetCDF file would hold {size:,} numbers, most of them NaN: export CSV or Parquet")
-    by_length = numbers[~alone].astype({"length": np.int32}).set_index(["number", "length", "probe"]).value
-    single = numbers[alone].rename(columns={"probe": "probe_of_cell"}).set_index(["number", "probe_of_cell"]).value
-    arrays = xarray.Dataset({"value": by_length.to_xarray(), "value_of_cell": single.to_xarray()})
+    by_length = numbers[~alone].astype({"length": np.int32}).set_index(["number", "length", "probe"])["value"]
+    single = numbers[alone].set_index(["number", "probe"])["value"]
+    arrays = xarray.Dataset(
+        {"value": by_length.to_xarray(), "value_of_cell": single.to_xarray().rename(probe="probe_of_cell")}
+    )
     arrays = arrays.reindex(number=cells.index).drop_vars("number").rename(number="cell")
     about = {str(name): ("cell", _column(column)) for name, column in cells.items()}
     dataset = arrays.assign_coords(about).assign_attrs(title="farfield measurements")
@@ -117,5 +113,4 @@ def _column(values: pandas.Series) -> np.ndarray:
         return values.to_numpy(np.float64 if values.abs().max() >= 2**31 else None)
     if values.dtype.kind == "b":
         return values.to_numpy()
-    texts = [text if isinstance(text, str) else "" if text is None else json.dumps([*text]) for text in values]
-    return np.array(texts, str)
+    return values.fillna("").to_numpy(str)

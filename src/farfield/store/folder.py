@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from farfield._checks import absolute
 from farfield.errors import FarfieldError
 from farfield.store import checkpoints
 from farfield.store.cell_file import CELL, TENSORS, Fault, StoredCell, read
@@ -61,11 +62,11 @@ class Contents(NamedTuple):
 
 
 def listing(folder: Path) -> Listing:
-    """List a store's folder (FarfieldError if it does not exist or cannot be read)."""
+    """List a store's folder (FarfieldError if it does not exist, cannot be read or has no name in UTF-8)."""
     found = Listing({}, {}, [], [], [], 0)
     size = 0
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(absolute(folder)) as entries:
             for entry in entries:
                 try:
                     status = entry.stat()

@@ -150,7 +150,7 @@ def _insert_cells(connection: duckdb.DuckDBPyConnection, cells: Sequence[StoredC
     columns = {name: np.array(column, object) for name, column in texts.items()}
     connection.register("rows", columns | {"number": np.arange(1, len(rows) + 2)})
     converted = ", ".join(
-        f'TRY_CAST(_{index} AS {kind}) AS {_identifier(name)}' for index, (name, kind) in enumerate(types.items())
+        f"TRY_CAST(_{index} AS {kind}) AS {_identifier(name)}" for index, (name, kind) in enumerate(types.items())
     )
     connection.execute(f"CREATE TABLE all_cells AS SELECT number, {converted} FROM rows WHERE number <= {len(rows)}")
     connection.unregister("rows")
