@@ -26,8 +26,9 @@ from farfield.store.cell_file import CELL, Fault, StoredCell
 from farfield.store.folder import listing, read_cells
 from farfield.store.versions import versions
 
-# Seconds after which the names in the folder are read again to find a cell that another process may have written.
-LISTED_AGAIN = 1.0
+# The names in the folder are read again, to find cells that another process may have written, after this many times the
+# time that reading them took: at most a twentieth of a run.
+LISTED_AGAIN = 20
 
 
 class DamagedFile(UserWarning):
@@ -54,7 +55,7 @@ class Store:
         self.folder = absolute(checked_folder("folder", folder))
         self._reading = reading
         self._names: dict[str, set[str]] = {}
-        self._listed = -math.inf
+        self._list_again = -math.inf
         self._warned: set[Path] = set()
         self._damaged: dict[str, set[Path]] = {}
         if not reading:
@@ -143,7 +144,7 @@ class Store:
     def _files(self, identity: str) -> list[Path]:
         """Return the JSON files of a cell in the order in which they are read."""
         found = self._known(identity)
-        if not found and time.monotonic() - self._listed > LISTED_AGAIN:
+        if not found and time.monotonic() >= self._list_again:
             self._list()
             found = self._known(identity)
         return found
@@ -153,12 +154,13 @@ class Store:
 
     def _list(self) -> None:
         """Read the names in the folder, because a cell's name alone does not tell the hash of its content."""
-        names: dict[str, set[str]] = {}
+        started, names = time.monotonic(), {}
         with contextlib.suppress(FileNotFoundError):
-            for path in self.folder.iterdir():
+            for path in self.folder.glob("*.json"):
                 if match := CELL.fullmatch(path.name):
                     names.setdefault(match[1], set()).add(path.name)
-        self._names, self._listed = names, time.monotonic()
+        now = time.monotonic()
+        self._names, self._list_again = names, now + LISTED_AGAIN * (now - started)
 
     def _failure(self, cell: Cell) -> Path:
         return self.folder / f"{cell.identity}.failed.json"
