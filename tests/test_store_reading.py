@@ -20,6 +20,7 @@ from farfield.cell import Cell
 from farfield.cli import main
 from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION, identity_of
+from farfield.spec import written
 from farfield.store import cell_file, files
 from farfield.store.export import export
 from farfield.store.reader import OpenStore
@@ -83,13 +84,13 @@ def test_a_number_that_is_none_spoils_an_average_rather_than_being_passed_over(f
 def test_a_cells_file_is_read_by_strict_parsers_and_by_people(tmp_path):
     """NaN is null, an infinity a text, and what was not measured has no key."""
     identities = [put(tmp_path, small_cell(seed=seed), final_loss=float(loss)) for seed, loss in enumerate(INFINITE)]
-    for identity, written in zip(identities, (None, "Infinity", "-Infinity"), strict=True):
+    for identity, loss in zip(identities, (None, "Infinity", "-Infinity"), strict=True):
         text = json_of(tmp_path, identity).read_text()
         cell = json.loads(text, parse_constant=lambda sign: pytest.fail(f"{sign} is not JSON"))
         assert [*cell] == [
             "identity", "data_version", "config", "parts", "diverged", "measurements", "versions", "tensors"
         ]  # fmt: skip
-        assert cell["measurements"]["single"]["final_loss"] == written
+        assert cell["measurements"]["single"]["final_loss"] == loss
         assert "no such probe" not in cell["measurements"]["single"]
         assert cell["diverged"]
         assert cell["tensors"]["file"] == tensors_of(tmp_path, identity).name
@@ -229,15 +230,6 @@ def test_reading_changes_nothing_in_the_folder(tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())} == before
 
 
-def test_a_setting_that_only_some_cells_have_is_a_column(tmp_path):
-    plain = json.loads(json.dumps(small_cell().config()))
-    for seed, more in enumerate(({}, {"warmup": 3}, {"warmup": 0.5}, {"note": "it's", 'odd "name': True})):
-        put(tmp_path, small_cell(seed=seed), config=plain | {"seed": seed} | more)
-    query = 'SELECT warmup, note, "odd ""name" FROM cells ORDER BY seed'
-    nothing = (None, None, None)
-    assert OpenStore(tmp_path).rows(query).rows == [nothing, (3.0, None, None), (0.5, None, None), (None, "it's", True)]
-
-
 def test_readers_and_writers_at_once_see_whole_cells(tmp_path):
     fill(tmp_path, 4)
     errors: list[BaseException] = []
@@ -273,12 +265,10 @@ def test_an_encoding_that_this_code_does_not_know_is_written_with_its_settings(t
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_columns_name_an_encoding_as_a_user_writes_it(spec):
-    from farfield.store.tables import describe
-
     cell = small_cell(spec)
-    written = describe(cell.identity, json.loads(json.dumps(cell.config())), {})["encoding"]
-    assert small_cell(written) == cell
-    assert len(written) <= max(len(spec), len(name_of(spec)) + len(":original_length=16"))
+    text = written(json.loads(json.dumps(cell.config())))["encoding"]
+    assert small_cell(text) == cell
+    assert len(text) <= max(len(spec), len(name_of(spec)) + len(":original_length=16"))
 
 
 def test_a_pivot_that_names_its_columns_is_answered(folder):

@@ -23,7 +23,6 @@ from farfield.seeds.summary import Interval, Summary, summarize
 from farfield.spec import written
 from farfield.store.reader import OpenStore
 from farfield.store.status import Standing, failure, standing
-from farfield.store.tables import describe
 from farfield.study import record
 from farfield.study.record import Record
 
@@ -108,7 +107,7 @@ def _asked_for(known: Record) -> _Wanted:
     for point in known.study.points(known.budget):
         config = _plain(point.cell.config())
         setting = setting_of(config)
-        about[setting] = settings_of(describe("", config, {}, written(config)), config)
+        about[setting] = settings_of(written(config), config)
         cells[setting] = {point.cell.with_seeds(one).identity: (one.model, one.data) for one in seeds}
     return _Wanted(about, cells)
 
@@ -135,7 +134,7 @@ def _failures(folder: Path, state: Standing) -> list[Failure]:
     for identity, reason in state.failures.items():
         _, config = failure(folder / f"{identity}.failed.json")
         try:
-            about: Any = settings_of(describe(identity, config, {}), config)
+            about: Any = settings_of(written(config), config)
         except (KeyError, TypeError, ValueError):
             about = None
         found.append(Failure(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))

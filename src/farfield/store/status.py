@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farfield._checks import checked_folder
 from farfield.identity import DATA_VERSION, identity_of, model_of, setting_of
+from farfield.spec import written
 from farfield.store import manifest
 from farfield.store.cell_file import StoredCell
 from farfield.store.folder import listing, read_cells, require_store
@@ -150,7 +151,7 @@ def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
     settings = {cell.identity: setting_of(cell.config) for cell in cells}
     return Standing(
         folder=folder,
-        groups=_groups(cells, settings, [config for _, config in failures.values()]),
+        groups=_groups(cells, settings, Counter(_names(written(config)) for _, config in failures.values())),
         older=sum(cell.data_version != DATA_VERSION for cell in cells),
         damaged=faults["damaged"] | contents.incomplete,
         foreign=faults["foreign"],
@@ -178,44 +179,33 @@ def _made_by(versions: Mapping[str, str]) -> str:
 
 def _identical(cells: Sequence[StoredCell], settings: Mapping[str, str]) -> list[Identical]:
     groups: dict[tuple[str, str], list[StoredCell]] = defaultdict(list)
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: cell.config.get("seed", 0)):
         groups[settings[cell.identity], cell.tensors.sha256].append(cell)
     return sorted(
-        Identical(*_names(group[0].parts), [cell.identity for cell in sorted(group, key=_seed)])
+        Identical(*_names(group[0].parts), [cell.identity for cell in group])
         for group in groups.values()
         # Tests of one model by several seeds may well agree.
-        if len(group) > 1 and len({model_of(cell.config) for cell in group}) > 1
+        if len({model_of(cell.config) for cell in group}) > 1
     )
-
-
-def _seed(cell: StoredCell) -> Any:
-    return cell.config.get("seed")
 
 
 def _names(parts: Mapping[str, str]) -> tuple[str, str]:
     return parts.get("encoding", "?"), parts.get("task", "?")
 
 
-def _groups(
-    cells: Sequence[StoredCell], settings: Mapping[str, str], failed: Sequence[Mapping[str, Any]]
-) -> list[Group]:
-    groups: dict[tuple[str, str], list[StoredCell]] = defaultdict(list)
+def _groups(cells: Sequence[StoredCell], settings: Mapping[str, str], failed: Counter[tuple[str, str]]) -> list[Group]:
+    groups: dict[tuple[str, str], list[StoredCell]] = {names: [] for names in failed}
     for cell in cells:
-        groups[_names(cell.parts)].append(cell)
-    failures: Counter[tuple[str, str]] = Counter()
-    if failed:
-        from farfield.spec import written
-
-        failures.update(_names(written(config)) for config in failed)
+        groups.setdefault(_names(cell.parts), []).append(cell)
     return [
         Group(
             *names,
-            settings=len({settings[cell.identity] for cell in groups.get(names, ())}),
-            cells=len(groups.get(names, ())),
-            diverged=sum(cell.diverged for cell in groups.get(names, ())),
-            failed=failures[names],
+            settings=len({settings[cell.identity] for cell in group}),
+            cells=len(group),
+            diverged=sum(cell.diverged for cell in group),
+            failed=failed[names],
         )
-        for names in sorted(groups.keys() | failures.keys())
+        for names, group in sorted(groups.items())
     ]
 
 
