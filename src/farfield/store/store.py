@@ -150,7 +150,7 @@ class Store:
         return found
 
     def _known(self, identity: str) -> list[Path]:
-        return [path for name in sorted(self._names.get(identity, ())) if (path := self.folder / name).exists()]
+        return [path for name in sorted(self._names.get(identity, ())) if (path := self.folder / name).is_file()]
 
     def _list(self) -> None:
         """Read the names in the folder, because a cell's name alone does not tell the hash of its content."""
