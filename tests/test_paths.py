@@ -8,7 +8,6 @@ import dataclasses
 import html
 import io
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from farfield.reporting.gather import gather
 from farfield.reporting.page import command_of, render
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import to_json
-from farfield.store import index
 from farfield.store.store import Store
 from farfield.study import record
 from farfield.study.record import Record
@@ -133,13 +131,9 @@ def everything(name: str) -> dict:
 
 
 def read_twice(name: str, wanted, results) -> list[Any]:
-    """What is read from a folder without an index and from it, and the files there in the end."""
+    """What is read from a folder, twice, and the files there in the end."""
     folder = store_in(name, wanted, results)
-    for path in folder.iterdir():  # an index holds it
-        os.utime(path, ns=(0, 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "FEWEST", 1)
-        found = [everything(name), everything(name)]
+    found = [everything(name), everything(name)]
     return [*found, sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))]
 
 
@@ -163,18 +157,22 @@ def test_a_folder_of_any_name_holds_what_was_stored(name, plain, wanted, results
         for part, expected in other.items():
             assert one[part] == expected, part
     assert files == plain[-1]
-    assert any(file.startswith("index/") for file in files)
+    assert len(files) == 2 * len(results) + 1
 
 
 def test_a_table_is_exported_to_a_file_of_any_name(wanted, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store_in("runs", wanted, results)
-    Path("x=3").mkdir()
-    contents = {}
-    for name in ("plain", "x=3/a", "./~", "./file:", "-x", "a [1]*?", "{i}{uuid}", "a\\[b]", "it's\n"):
-        asked("study", "export", "--format", "csv", "-o", name, "--", "runs")
-        contents[name] = Path(name).absolute().read_bytes()
-    assert len({*contents.values()}) == 1
+    for folder in ("x=3", "[a-z]", "**", "{a,b}"):
+        Path(folder).mkdir()
+    names = "plain", "x=3/a", "./~", "./file:", "-x", "a [1]*?", "{i}{uuid}", "a\\[b]", "it's\n", "[a-z]/b", "**/c.gz"
+    for format in ("csv", "parquet"):
+        for name in (*names, "{a,b}/c", "?", "%s%d", "שלום"):
+            asked("study", "export", "--format", format, "--force", "-o", name, "--", "runs")
+        contents = {
+            path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "runs" not in path.parts
+        }
+        assert (len(contents), len({*contents.values()})) == (15, 1)
 
 
 REFUSED = {

@@ -29,7 +29,8 @@ from farfield.probes.accuracy import Accuracy, RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.probes.failure import Ways
 from farfield.results.result import CellResult
-from farfield.store.store import Store, versions
+from farfield.store.store import Store
+from farfield.store.versions import versions
 from farfield.tasks import Task
 
 MOST_SEEDS = 100_000

@@ -50,7 +50,7 @@ def predict(
     from farfield.prediction import atlas, carrying_over
     from farfield.prediction import predict as run_prediction
     from farfield.prediction.atlas import to_csv
-    from farfield.store.outputs import check_output
+    from farfield.store.files import check_output
 
     if plot is not None:
         check_path(plot)

@@ -23,7 +23,8 @@ from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.plotting.style import save
-from farfield.store.store import Store, versions
+from farfield.store.store import Store
+from farfield.store.versions import versions
 
 FIGURES = (".svg", ".png")
 DEFAULT_BUDGET = "standard"
