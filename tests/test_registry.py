@@ -22,6 +22,7 @@ from farfield.study.settings import text_of as study_text
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
 from support import traced_fields
+from task_examples import written
 
 ENTRIES = [(encodings, name, encodings.parse(name)) for name in encodings] + [
     (tasks, name, tasks.parse(written(name))) for name in tasks

@@ -11,19 +11,13 @@ Batches are stored position-major, ``tokens[position, sequence]``: the arithmeti
 elementwise over sequences, and sequences on the last axis are what vector instructions want.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Real
 
 Key = PRNGKeyArray
 PyTree = Any
 Scalar = Float[Array, ""]
 Tokens = Int[Array, "position sequence"]
-# Of test sequences, one entry each.
-Lengths = Int[np.ndarray, " length"] | Sequence[int]
-# A count, or a place, however it was computed.
-Whole = int | np.integer
 # Whole numbers; real ones where a regime interpolates between trained positions.
 Positions = Real[Array, "..."]

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Real
 
-from farfield._types import Lengths, Whole
 from farfield.errors import FarfieldError
 from farfield.intervals import clustered
-from farfield.lengths import range_of
+from farfield.lengths import Lengths, range_of
 
 
 class Accuracy(NamedTuple):
@@ -30,13 +29,13 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(
-    correct: Whole,
-    tested: Whole,
+    correct: int | np.integer,
+    tested: int | np.integer,
     chance: float,
     *,
-    clusters: Whole,
+    clusters: int | np.integer,
     wrong_moments: Real[np.ndarray, " 3"],
-    unanswered: Whole = 0,
+    unanswered: int | np.integer = 0,
 ) -> Accuracy:
     """Accuracy with its interval.
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from farfield._types import Lengths
 from farfield.errors import FarfieldError
+from farfield.lengths import Lengths
 
 # Mean weights that differ by less, relative to the larger one, are equal but for rounding.
 TIE = 1e-6

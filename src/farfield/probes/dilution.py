@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
-from farfield._types import Lengths
 from farfield.errors import FarfieldError
 from farfield.intervals import LEVEL
+from farfield.lengths import Lengths
 
 # R² from which a fit is called a law: lengths explain at least half of what varies.
 LEAST_R2 = 0.5

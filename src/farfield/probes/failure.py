@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
 
-from farfield._types import Lengths
+from farfield.lengths import Lengths
 from farfield.probes.attention import pin
 
 # The ways, in the order in which they are decided.

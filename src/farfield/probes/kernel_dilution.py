@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from farfield._types import Lengths
 from farfield.errors import FarfieldError
+from farfield.lengths import Lengths
 
 
 class TargetDilution(NamedTuple):
