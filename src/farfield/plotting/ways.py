@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from farfield.plotting.style import STYLE, new_figure
+from farfield.printing import short
 from farfield.results.result import CellResult
 
 # From the bottom up: name, label, colour and hatch, which tell them apart without colour too.
@@ -87,7 +88,7 @@ def stack(axes: Axes, panel: WaysPanel) -> None:
     axes.set_xticks(shown, [str(panel.lengths[place]) for place in shown])
     axes.tick_params(axis="x", length=0, labelsize=7.5)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 1), xlabel="tested length L")
-    title = panel.title.replace("$", r"\$") + ("" if panel.learned else ": not learned")
+    title = short(panel.title).replace("$", r"\$") + ("" if panel.learned else ": not learned")
     axes.set_title(textwrap.fill(title, LETTERS), pad=14)
 
 
