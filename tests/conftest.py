@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 # Annotations of what computes on arrays are checked in every call. The hook comes before the first import of farfield.
-CHECKED = ("encodings", "evaluation", "models", "normalizers", "positions", "probes", "tasks", "training")
+CHECKED = ("evaluation", "models", "probes", "training")
 install_import_hook([f"farfield.{name}" for name in CHECKED], "typed.checked")
 
 from farfield.engine.scheduler import run
