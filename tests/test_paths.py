@@ -104,7 +104,7 @@ def asked(*arguments: str):
 
 def everything(name: str) -> dict:
     """What each reader says of a folder, without its name."""
-    store, content = ff.open(name), gather(name)
+    store, content = ff.open_store(name), gather(name)
     again, python = command_of(content.folder, None, None, "t"), python_of(content.record, content.folder)
     page = html.unescape(render(content, again, "figures"))
     # What the page prints to be copied names this folder.
@@ -254,7 +254,7 @@ def test_what_is_stored_under_a_tilde_is_in_the_home_folder(results, tmp_path, m
     Store("~/runs").write(results[0])
     Store(Path("~") / "more").write(results[0])
     assert {path.name for path in (tmp_path / "home").iterdir()} == {"runs", "more"}
-    assert len(ff.open("~/runs").cells()) == 1
+    assert len(ff.open_store("~/runs").cells()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
@@ -262,7 +262,7 @@ def test_what_is_stored_under_a_tilde_is_in_the_home_folder(results, tmp_path, m
 def test_python_refuses_what_names_no_path(name, wanted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for act in (
-        lambda: ff.open(name),
+        lambda: ff.open_store(name),
         lambda: ff.load_study(name),
         lambda: gather(name),
         lambda: Store(name),
@@ -289,7 +289,7 @@ def test_a_path_read_twice_is_the_same_path(tmp_path, monkeypatch):
 def test_a_store_stays_where_it_is_when_the_process_goes_elsewhere(wanted, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store_in("runs", wanted, results)
-    store, reader = Store("runs"), ff.open("runs")
+    store, reader = Store("runs"), ff.open_store("runs")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len([*reader.results()]) == 2

@@ -44,7 +44,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_measurements_are_a_data_frame_of_every_number(folder):
-    frame = ff.open(folder).measurements()
+    frame = ff.open_store(folder).measurements()
     assert len(frame) == 6 * len(measured(0))
     assert {"identity", "encoding", "task", "seed", "probe", "length", "value", "config", "platform"} <= {*frame}
     assert {*frame.encoding} == {"rope:base=500000", "learned"}
@@ -62,16 +62,16 @@ def test_measurements_are_a_data_frame_of_every_number(folder):
         }
         for probe, length, value in measured(seed, final_loss=float("nan") if seed == 2 else 0.5):
             assert found[probe, length] == pytest.approx(value, abs=0, nan_ok=True)
-    accuracy = ff.open(folder).measurements("accuracy")
+    accuracy = ff.open_store(folder).measurements("accuracy")
     assert {*accuracy.probe} == {"accuracy"}
     means = accuracy.groupby(["encoding", "length"]).value.mean()
-    wanted = ff.open(folder).sql(
+    wanted = ff.open_store(folder).sql(
         "SELECT encoding, length, avg(value) AS mean FROM measurements WHERE probe = 'accuracy' "
         "GROUP BY ALL ORDER BY ALL"
     )
     np.testing.assert_allclose(means.to_numpy(), wanted["mean"].to_numpy())
     with pytest.raises(FarfieldError, match="no probe accurcy; it has accuracy, chance"):
-        ff.open(folder).measurements("accurcy")
+        ff.open_store(folder).measurements("accurcy")
 
 
 def test_a_number_that_is_none_spoils_an_average_rather_than_being_passed_over(folder):
@@ -105,7 +105,7 @@ INFINITE = ("nan", "inf", "-inf")
 
 
 def test_cells_are_one_row_each_with_everything_that_remakes_them(folder):
-    cells = ff.open(folder).cells()
+    cells = ff.open_store(folder).cells()
     assert len(cells) == 6
     assert list(cells[cells.diverged].seed) == [2]
     assert cells.setting.nunique() == 2
@@ -117,14 +117,14 @@ def test_cells_are_one_row_each_with_everything_that_remakes_them(folder):
 
 
 def test_a_store_may_be_empty_but_must_be_there(tmp_path):
-    assert len(ff.open(tmp_path).measurements()) == 0
+    assert len(ff.open_store(tmp_path).measurements()) == 0
     assert OpenStore(tmp_path).rows("SELECT encoding, lengths FROM cells").rows == []
     assert standing(tmp_path).cells == 0
     with pytest.raises(FarfieldError, match="there is no folder"):
-        ff.open(tmp_path / "absent")
+        ff.open_store(tmp_path / "absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(FarfieldError, match="is a file"):
-        ff.open(tmp_path / "file")
+        ff.open_store(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_results_have_their_weights(tmp_path):
     store, rope_result = Store(tmp_path), untrained(small_cell())
     for seed in range(3):
         store.write(dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=seed)))
-    found = list(ff.open(tmp_path).results("encoding = 'rope' AND seed > 0"))
+    found = list(ff.open_store(tmp_path).results("encoding = 'rope' AND seed > 0"))
     assert sorted(result.cell.seed for result in found) == [1, 2]
     np.testing.assert_array_equal(found[0].parameters.embedding, rope_result.parameters.embedding)
-    assert list(ff.open(tmp_path).results("encoding = 'alibi'")) == []
+    assert list(ff.open_store(tmp_path).results("encoding = 'alibi'")) == []
     next(tmp_path.glob("*.safetensors")).write_bytes(b"")
     with pytest.warns(DamagedFile):
-        assert len(list(ff.open(tmp_path).results())) == 2
+        assert len(list(ff.open_store(tmp_path).results())) == 2
 
 
 STOPPED = """
@@ -279,7 +279,7 @@ def test_a_pivot_that_names_its_columns_is_answered(folder):
 def test_columns_of_one_name_are_numbered(folder, capsys):
     query = 'SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS "A", 5 AS a'
     answer = {"a": 1, "a_2": 2, "a_1": 3, "A": 4, "a_3": 5}
-    assert ff.open(folder).sql(query).to_dict("records") == [answer]
+    assert ff.open_store(folder).sql(query).to_dict("records") == [answer]
     with pytest.raises(SystemExit):
         main(["study", "sql", str(folder), query, "--json"])
     assert json.loads(capsys.readouterr().out) == {"columns": [*answer], "rows": [answer]}
@@ -475,7 +475,7 @@ def test_asking_a_store_does_not_wait_for_what_is_slow_to_import(tmp_path):
     script = (
         "import sys; from pathlib import Path; from farfield.store.status import standing; "
         "print(standing(Path(sys.argv[1])).groups[0].encoding, {'jax', 'pandas', 'scipy', 'duckdb'} & {*sys.modules}); "
-        "import farfield; store = farfield.open(sys.argv[1]); store.rows('FROM measurements'); store.scores(); "
+        "import farfield; store = farfield.open_store(sys.argv[1]); store.rows('FROM measurements'); store.scores(); "
         "print({'jax', 'pandas', 'scipy'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)

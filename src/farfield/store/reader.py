@@ -121,7 +121,7 @@ class OpenStore:
     def sql(self, query: str) -> pandas.DataFrame:
         """What a query of the tables ``measurements`` and ``cells`` finds; columns of one name are numbered.
 
-        >>> ff.open("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
+        >>> ff.open_store("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
         ...                     "WHERE probe = 'accuracy' AND length = 48 GROUP BY encoding")
 
         Raises:
@@ -234,11 +234,11 @@ class OpenStore:
         return found
 
 
-def open(folder: Path | str) -> OpenStore:
+def open_store(folder: Path | str) -> OpenStore:
     """Open a store to read it.
 
     >>> import farfield as ff
-    >>> ff.open("runs").measurements().groupby(["encoding", "length"]).value.mean()     # doctest: +SKIP
+    >>> ff.open_store("runs").measurements().groupby(["encoding", "length"]).value.mean()     # doctest: +SKIP
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.

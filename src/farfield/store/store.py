@@ -41,7 +41,7 @@ def unusable(folder: Path, reason: OSError) -> FarfieldError:
 
 
 class Store:
-    """Finished cells in a folder, for those who run cells; :func:`farfield.open` is for those who read them.
+    """Finished cells in a folder, for those who run cells; :func:`farfield.open_store` is for those who read them.
 
     Args:
         folder: made if it does not exist.
