@@ -13,6 +13,11 @@ import tempfile
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Annotations of what computes on arrays are checked in every call. The hook comes before the first import of farfield.
+CHECKED = ("evaluation", "models", "probes", "training")
+install_import_hook([f"farfield.{name}" for name in CHECKED], "typed.checked")
 
 from farfield.engine.scheduler import run
 from farfield.results.result import CellResult

@@ -11,6 +11,7 @@ import pytest
 import farfield as ff
 from farfield.api import TrainResult
 from farfield.cli.render.train import train_tables
+from farfield.probes.dilution import fit
 from farfield.results.result import to_arrays
 from support import small_cell, untrained
 
@@ -45,6 +46,58 @@ def test_json_holds_every_documented_key_and_no_nan(result):
     assert content["range_means"]["shorter"] is None
     assert content["chance"] == {"12": 1 / 8, "16": 1 / 8, "24": 1 / 8}
     assert len(content["selected_offset"]["24"]) == 3
+
+
+def words_of(result: TrainResult) -> list[str]:
+    """The lines that are printed beside tables."""
+    return [part for part in train_tables(result) if isinstance(part, str)]
+
+
+def test_where_every_seed_diverged_that_is_said_first_and_no_mean_of_nothing():
+    found = [dataclasses.replace(untrained(small_cell(seed=seed)), losses=np.array([np.nan])) for seed in range(2)]
+    parts = [*train_tables(TrainResult(tuple(found), 1.0))]
+    assert parts[0] == "Diverged (loss is not a number): seeds 0, 1; nothing is left to average."
+    assert parts == words_of(TrainResult(tuple(found), 1.0)), "no table of what is not there"
+    assert not [part for part in parts if "nan" in part.split() or ": ." in part or "add up" in part]
+    some = TrainResult((found[0], untrained(small_cell(seed=1))), 1.0)
+    assert words_of(some)[0] == "Diverged (loss is not a number): seeds 0; means are over the other 1."
+    assert len([*train_tables(some)]) > len(parts)
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("shift:2", "told apart where only the last token is asked for, unlike here"),
+        ("marker", "told apart where the target is at the same place in all sequences, unlike here"),
+        ("offset:2", "Right, rule moved, outcompeted and diluted add up to one"),
+    ],
+)
+def test_why_the_ways_to_fail_are_left_out_is_said_in_a_line(task, why):
+    found = words_of(TrainResult((untrained(small_cell(task=task)),), 1.0))
+    assert len([line for line in found if why in line]) == 1
+
+
+def test_columns_of_different_tokens_say_so():
+    """Mass is a mean over all tokens asked for, which may exceed the peak of the last token's attention."""
+    (line,) = [line for line in words_of(TrainResult((untrained(small_cell(task="shift:2")),), 1.0)) if "mass" in line]
+    assert "means over all tokens asked for" in line and "of the last token alone" in line
+    assert not [line for line in words_of(TrainResult((untrained(small_cell()),), 1.0)) if "mass" in line]
+
+
+@pytest.mark.parametrize(
+    ("heights", "line"),
+    [
+        ([0.5, 0.4, 0.3, 0.2], "Dilution: peak height ≈ 1/("),
+        ([0.48, 0.49, 0.47, 0.49], "Dilution: no law fits (R² = 0."),
+        ([0.2, 0.3, 0.4, 0.5], "Dilution: no law fits (R² = 0."),
+    ],
+)
+def test_a_decay_law_is_printed_only_where_it_holds(heights, line):
+    found = TrainResult((untrained(small_cell()),), 1.0)
+    found.__dict__["dilution"] = fit(np.array(heights), np.array(found.lengths))  # instead of what it would compute
+    (said,) = [one for one in words_of(found) if one.startswith("Dilution")]
+    assert said.startswith(line)
+    assert "+ -" not in said
 
 
 def test_a_test_shorter_than_training_is_called_so():

@@ -175,6 +175,7 @@ def test_resolving_again_changes_nothing():
         ({"snapshots": (4001,)}, r"snapshots \[4001\] must be numbers of steps from 0 to 4000"),
         ({"snapshots": range(1001)}, r"more than 1000 snapshots"),
         ({"learning_rate": 0.0}, r"learning_rate = 0.0 must be a positive number"),
+        ({"learning_rate": -1}, r"learning_rate = -1 must be a positive number"),
         ({"learning_rate": float("nan")}, r"learning_rate = nan must be"),
         ({"learning_rate": float("inf")}, r"learning_rate = inf must be"),
         ({"weight_decay": -0.1}, r"weight_decay = -0.1 must be a number from 0 up"),

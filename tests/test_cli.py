@@ -12,6 +12,8 @@ import duckdb
 import pytest
 
 from farfield.cli import main
+from farfield.cli.common import answer
+from farfield.errors import FarfieldError
 from farfield.study import file
 
 SMALL = ["--steps", "40", "--sequences", "64", "--model", "head:16", "--vocabulary", "8", "--test", "12,16,24"]
@@ -113,6 +115,11 @@ def test_every_command_explains_itself_with_examples_and_defaults(command, defau
         (["show", "rope:base=3", "--base", "4"], ["base is set twice"]),
         (["show", "--base", "3", "rope"], ["the encoding comes first"]),
         (["train", "--plot", ""], ["--plot", "must name a file"]),
+        (["train", "--learning-rate", "-1"], ["learning_rate = -1.0 must be a positive number"]),
+        (["train", "--encoding", "rope:base=1e400"], ["rope:base=1e400 must be a finite number"]),
+        (["train", "--out", "~x"], ["'x' is not a user of this machine: write './~x' for a folder of that name"]),
+        (["train", "--out", __file__], [f"out = {__file__} is a file, not a folder: choose another name"]),
+        (["reproduce", "implicit-bias", "--out", f"{__file__}/x"], [f"lies in {__file__}, which is a file"]),
         (["train", "--workers", "99999999999"], ["workers", "4096"]),
         (["show", "rop"], ["did you mean 'rope'"]),
         (["show", "rope", "--bas", "3"], ["did you mean 'base'"]),
@@ -159,6 +166,25 @@ def test_an_unwritable_folder_is_refused_before_training(tmp_path):
     assert done.returncode == 2
     assert str(in_the_way) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_figure_is_written_though_the_reader_goes_away(tmp_path):
+    figure = tmp_path / "kernel.svg"
+    command = f"{sys.executable} -c 'from farfield.cli import main; main()' show rope --length 4096 --json"
+    done = subprocess.run(
+        f"{command} --plot {figure} | head -c 5", shell=True, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert len(done.stdout) == 5 and done.stderr == ""
+    assert figure.exists()
+
+
+def test_what_is_found_is_printed_though_the_figure_cannot_be_written(capsys):
+    def draw() -> None:
+        raise FarfieldError("the disk is full")
+
+    with pytest.raises(FarfieldError):
+        answer(None, lambda _: ["found"], False, draw)
+    assert capsys.readouterr().out == "found\n"
 
 
 def test_a_reader_that_goes_away_is_no_error():

@@ -394,6 +394,36 @@ def test_fifty_steps_and_fifty_more_after_a_stop_equal_a_hundred(tmp_path, monke
     assert [path.name for path in (tmp_path / "checkpoints").glob(f"{cell.as_trained().identity}*")] == []
 
 
+def test_no_time_left_is_told_while_most_programs_are_still_to_compile(monkeypatch, capsys):
+    """A paper in its smallest budget: two thirds are trained in 17 s, and compiling the rest takes four minutes."""
+    now = [0.0]
+    monkeypatch.setattr(lines.time, "monotonic", lambda: now[0])
+    told = lines.Lines()
+    told.start(16, 0)
+    for at, trained, finished in ((17, 10.4, 2), (33, 0.1, 1), (49, 0.5, 1), (65, 0.5, 1)):
+        now[0] = at
+        told.train(trained)
+        for _ in range(finished):
+            told.advance()
+    assert capsys.readouterr().err.splitlines() == [
+        "farfield: training 16 models",
+        "farfield: 0 of 16 done, 65% of the training, after 17 s",
+        "farfield: 2 of 16 done, 66% of the training, after 33 s",
+        "farfield: 3 of 16 done, 69% of the training, after 49 s",
+        "farfield: 4 of 16 done, 72% of the training, after 65 s, 11 models/min, about 3 min 15 s left",
+    ]
+
+
+def test_a_restart_counts_models_and_training_alike(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(lines.time, "monotonic", lambda: now[0])
+    told = lines.Lines()
+    told.start(16, 4)
+    now[0] = 20
+    told.train(0.8)
+    assert "4 of 16 done, 30% of the training, after 20 s" in capsys.readouterr().err
+
+
 def test_plain_lines_tell_cells_rate_and_time_left(monkeypatch, capsys):
     now = [100.0]
     monkeypatch.setattr(lines.time, "monotonic", lambda: now[0])
@@ -403,13 +433,20 @@ def test_plain_lines_tell_cells_rate_and_time_left(monkeypatch, capsys):
     told.train(50.0)
     now[0] += 5
     told.train(0.5)  # too soon for another line
-    for _ in range(200):
+    for _ in range(3):
+        told.train(0.5)
+        for _ in range(16):
+            told.advance()
+    now[0] += 15
+    told.train(0.5)
+    for _ in range(152):
         told.advance()
-    now[0] += 175
+    now[0] += 160
     told.finish()
     assert capsys.readouterr().err.splitlines() == [
         "farfield: training 210 models, 10 of them finished before",
-        "farfield: 10 of 210 done, 25% of the training, after 20 s, 2.5 models/s, about 60 s left",
+        "farfield: 10 of 210 done, 29% of the training, after 20 s",
+        "farfield: 58 of 210 done, 30% of the training, after 40 s, 1.3 models/s, about 2 min 07 s left",
         "farfield: 210 of 210 done after 3 min 20 s, 1 models/s",
     ]
     assert [lines.rate(1, 30), lines.rate(1, 7200), lines.rate(0, 5), lines.duration(10000)] == [

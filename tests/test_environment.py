@@ -74,8 +74,9 @@ def plain() -> dict[str, np.ndarray]:
 
 @pytest.mark.filterwarnings("ignore:.*(compilation cache|PERSISTENT CACHE|PGLE|pgle)")  # of keeping programs
 @pytest.mark.parametrize("name", the_rest_slow(SETTINGS, QUICK))
-def test_a_setting_of_jax_changes_no_bit_or_is_refused(name, plain):
+def test_a_setting_of_jax_changes_no_bit_or_is_refused(name, plain, tmp_path, monkeypatch):
     """jax issues 21663, 34497 and 27002: set by the user for the process, in a notebook or by a variable."""
+    monkeypatch.chdir(tmp_path)  # where settings that name a folder to write to, as a dump's, may write
     before = jax.config.values[name]
     programs.forget_programs()
     try:
@@ -117,25 +118,37 @@ def test_what_the_process_alone_can_set_is_refused(name):
 @pytest.mark.parametrize(
     ("flags", "refused"),
     [
-        ("--xla_cpu_enable_fast_math=true", True),
-        ("--xla_cpu_enable_fast_math", True),
-        ("--xla_cpu_enable_fast_math=false", False),
-        ("--xla_force_host_platform_device_count=4", False),
-        ("", False),
+        ("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=true"),
+        ("--xla_cpu_enable_fast_math", "--xla_cpu_enable_fast_math"),
+        ("--xla_dump_to=/tmp/x --xla_backend_optimization_level=0", "--xla_backend_optimization_level=0"),
+        ("--xla_cpu_max_isa=SSE4_2", "--xla_cpu_max_isa=SSE4_2"),
+        ("--xla_cpu_prefer_vector_width=128", "--xla_cpu_prefer_vector_width=128"),
+        ("--xla_nonsense=1", "--xla_nonsense=1"),
+        ("--xla_dump_hlo_as_nonsense", "--xla_dump_hlo_as_nonsense"),
+        ("--xla_force_host_platform_device_count=many", "--xla_force_host_platform_device_count=many"),
+        ("flags.txt", "flags.txt"),  # XLA reads flags from such a file
+        ("--xla_cpu_enable_fast_math=false", None),
+        ("--xla_force_host_platform_device_count=4  --xla_dump_to=/tmp/x --xla_dump_hlo_as_text", None),
+        ("--xla_dump_hlo_pass_re=.* --xla_dump_include_timestamp=true --xla_dump_max_hlo_modules=-1", None),
+        ("", None),
     ],
 )
-def test_switches_that_trade_precision_for_speed_are_refused(flags, refused, monkeypatch):
+def test_switches_of_xla_that_may_change_numbers_are_refused(flags, refused, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", flags)
-    if refused:
-        with pytest.raises(FarfieldError, match="XLA_FLAGS"):
-            environment.check()
-    else:
+    if refused is None:
         environment.check()
+    else:
+        with pytest.raises(FarfieldError, match=f"XLA_FLAGS holds {refused}, .* unset XLA_FLAGS"):
+            environment.check()
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
-    [("JAX_PLATFORMS", "cuda", "JAX cannot start"), ("JAX_ENABLE_X64", "maybe", "JAX cannot be imported")],
+    [
+        ("JAX_PLATFORMS", "cuda", "JAX cannot start"),
+        ("JAX_ENABLE_X64", "maybe", "JAX cannot be imported"),
+        ("XLA_FLAGS", "--xla_nonsense=1", "XLA_FLAGS holds --xla_nonsense=1"),  # at which XLA itself aborts
+    ],
 )
 def test_a_jax_that_cannot_start_is_told_in_one_line(variable, value, words):
     """jax issue 25315."""
@@ -167,3 +180,23 @@ def test_a_users_matplotlibrc_changes_no_figure(tmp_path):
     }
     with mpl.rc_context(theirs):
         assert drawn("theirs.png") == usual
+
+
+@pytest.mark.parametrize("module", ["catalogue", "reporting.files", "reporting.atlas", "papers.page", "plotting.ways"])
+def test_no_backend_of_matplotlib_is_needed(module):
+    """Notebooks leave MPLBACKEND=module://matplotlib_inline.backend_inline to what they start."""
+    program = f"import farfield.{module}, matplotlib, os; print(os.environ['MPLBACKEND'], matplotlib.__name__)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"MPLBACKEND": "nonsense"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("nonsense matplotlib\n", "")
+
+
+def test_a_users_backend_stays_chosen():
+    program = "import farfield.plotting.style, matplotlib; print(matplotlib.rcParams['backend'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"MPLBACKEND": "svg"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("svg\n", "")

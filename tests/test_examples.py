@@ -56,7 +56,7 @@ def test_an_example_runs_and_answers_the_queries_of_its_page(path, tmp_path, cap
     found = run(study, tmp_path / "store", budget="quick")
     assert not found.outcome.failures
     assert verify(found.folder).sound
-    store = ff.open(found.folder)
+    store = ff.open_store(found.folder)
     assert [summary.n for summary in store.summaries(wanted=1)] == [1] * len(study.points("quick"))
     asked = queries(path.stem)
     assert asked

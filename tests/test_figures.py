@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
 
 import matplotlib as mpl
@@ -9,11 +11,14 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import farfield as ff
+from farfield.api import TrainResult
 from farfield.plotting import figures
 from farfield.plotting.predictions import prediction_figure
 from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
+from farfield.plotting.ways import WaysPanel, ways_figure
 from farfield.prediction import predict
 from farfield.reporting.curves_svg import Curve, Frame, Point, picture
 from farfield.results.result import CellResult
@@ -57,18 +62,24 @@ def ticks(axes: Axes, which: str) -> list[float]:
     return [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
 
 
-def band(axes: Axes) -> np.ndarray:
-    """Corners of the bands."""
-    return np.concatenate([path.vertices for area in axes.collections for path in area.get_paths()])
+def marked(axes: Axes) -> list[list[float]]:
+    """Offsets of the markers, one row a seed."""
+    return [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == "None"]
 
 
-def test_bands_of_offsets_end_where_the_possible_ends():
-    _, (_, _, right) = drawn(selecting([-1, -1, -1, -1, -1], [-3, -11, -15, -23, -39], [0, 0, 0, 0, 0]))
-    assert (band(right)[:, 1].min(), band(right)[:, 1].max()) == (-39, 0)
-    for length in LENGTHS:
-        corners = band(right)[band(right)[:, 0] == length, 1]
-        assert corners.min() >= 1 - length
+def test_offsets_are_those_that_seeds_select_and_no_mean_of_them():
+    """The mean of -2 and -12 is an offset that nobody selected."""
+    chosen = [[-1.0, -1, -1, -2, -2], [-3.0, -11, -15, -12, -39]]
+    _, (_, _, right) = drawn(selecting(*chosen), two=selecting([0.0, 0, 0, 0, 0]))
+    assert marked(right) == [*chosen, [0.0] * 5]
+    assert not [line for line in right.lines if len(line.get_xdata()) == 5 and line.get_linestyle() != "None"]
     assert right.get_ylim()[0] >= -39.5 and right.get_ylim()[1] <= 0.5
+
+
+def test_panels_share_their_lengths():
+    for results in (selecting([-2.0] * 5), selecting([NAN] * 5), selecting([-2.0, NAN, NAN, NAN, NAN])):
+        _, panels = drawn(results)
+        assert len({axes.get_xlim() for axes in panels}) == 1
 
 
 @pytest.mark.parametrize("offset", [-2, 0, -1, -3])
@@ -89,15 +100,19 @@ def test_lengths_have_whole_ticks(lengths):
 
 def test_an_offset_that_is_missing_is_left_out():
     _, (_, _, right) = drawn(selecting([-2, NAN, -2, NAN, -2], [-2, NAN, -3, -4, -3]))
-    (line,) = [line for line in right.lines if line.get_label() == "one"]
-    np.testing.assert_array_equal(line.get_ydata(), [-2, NAN, -2.5, -4, -2.5])
-    assert right.get_ylabel() == "key - query, of seeds that select one"
+    np.testing.assert_array_equal(marked(right), [[-2, NAN, -2, NAN, -2], [-2, NAN, -3, -4, -3]])
+    assert right.get_ylabel() == "key - query,\nof seeds that select one"
     assert not [text for text in right.texts if text.get_text() == "no selection"]
 
 
 def test_where_no_offset_is_selected_the_panel_says_so():
     _, (_, _, right) = drawn(selecting([NAN] * 5, [NAN] * 5))
     assert [text.get_text() for text in right.texts if "selection" in text.get_text()] == ["no selection"]
+    (words,) = [text for text in right.texts if text.get_text() == "no selection"]
+    (target,) = [line for line in right.lines if line.get_linestyle() == "--"]
+    height = right.transData.transform((0, target.get_ydata()[0]))[1]
+    box = words.get_window_extent()
+    assert not box.y0 - 2 <= height <= box.y1 + 2, "the target's line strikes the words through"
     _, (_, _, one) = drawn(selecting([NAN], lengths=(12,)))
     assert "no selection" in [text.get_text() for text in one.texts]
 
@@ -159,6 +174,73 @@ def test_an_axis_of_whole_numbers_has_two_ticks_whatever_it_spans(low, high):
         whole_numbers(axes, "y")
         found = ticks(axes, "y")
     assert len(found) >= 2 and all(tick == int(tick) for tick in found)
+
+
+def panel(lengths: tuple[int, ...], learned: bool = True) -> WaysPanel:
+    shares = dict(zip(("right", "diluted", "outcompeted", "rule_moved"), (0.4, 0.3, 0.2, 0.1), strict=True))
+    rows = {name: np.full(len(lengths), share) for name, share in shares.items()}
+    return WaysPanel("rope on offset:2", lengths, rows, (8, 16), learned)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "lines", "words"),
+    [
+        ((12, 24, 48), [0.5], "trained to here"),
+        ((4, 6, 12, 16, 48), [1.5, 3.5], "trained"),
+        ((12,), [0.5], "trained to here"),
+        ((24, 48), [-0.5], "trained to here"),
+    ],
+)
+def test_ways_have_one_bar_a_tested_length_and_nothing_between(lengths, lines, words):
+    """An area drawn from 12 to 24 says something of 16, which was not tested."""
+    figure = ways_figure([panel(lengths)])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert not axes.collections, "no areas"
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert sorted({round(bar.get_x() + bar.get_width() / 2, 6) for bar in bars}) == [*range(len(lengths))]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*map(str, lengths)]
+    assert [float(line.get_xdata()[0]) for line in axes.lines] == lines
+    assert [text.get_text() for text in axes.texts] == [words]
+    (words_drawn,) = axes.texts
+    box = words_drawn.get_window_extent()
+    assert box.x1 <= figure.bbox.x1 and box.x0 >= figure.bbox.x0
+
+
+def test_ways_of_a_setting_that_was_not_learned_say_so():
+    figure = ways_figure([panel((12, 24)), panel((12, 24), learned=False)])
+    assert [axes.get_title() for axes in figure.axes] == ["rope on offset:2", "rope on offset:2: not learned"]
+
+
+@pytest.mark.parametrize(
+    ("task", "diverged", "titles"),
+    [
+        ("offset:2", False, ["Accuracy", "Peak height", "Selected offset", "Ways to fail"]),
+        ("marker", False, ["Accuracy", "Peak height", "Selected offset"]),
+        ("offset:2", True, ["Accuracy", "Peak height", "Selected offset"]),
+    ],
+)
+def test_the_plot_of_a_result_has_the_ways_to_fail_where_they_are_told_apart(task, diverged, titles):
+    result = untrained(small_cell(task=task))
+    if diverged:
+        result = dataclasses.replace(result, losses=np.array([NAN]))
+    figure = TrainResult((result,), 1.0).plot()
+    figure.canvas.draw()
+    assert [axes.get_title() for axes in figure.axes] == titles
+    words = {text.get_text().partition(":")[0] for text in figure.legends[0].texts}
+    assert words >= ({"right", "diluted", "outcompeted", "rule moved"} if len(titles) == 4 else {"rope"})
+
+
+@pytest.mark.parametrize(
+    ("lengths", "labelled"),
+    [((12, 16, 20, 24, 32, 48, 64, 96, 128, 192), 10), (tuple(2**power for power in range(3, 17)), 4)],
+)
+def test_labels_of_many_tested_lengths_do_not_run_into_each_other(lengths, labelled):
+    figure = ways_figure([panel(lengths)] * 3)
+    figure.canvas.draw()
+    labels = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert len(labels) >= labelled
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(labels))
 
 
 def written(points: list[Point], **changes) -> list[str]:

@@ -8,7 +8,6 @@ import dataclasses
 import html
 import io
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from farfield.reporting.gather import gather
 from farfield.reporting.page import command_of, render
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import to_json
-from farfield.store import index
 from farfield.store.store import Store
 from farfield.study import record
 from farfield.study.record import Record
@@ -106,7 +104,7 @@ def asked(*arguments: str):
 
 def everything(name: str) -> dict:
     """What each reader says of a folder, without its name."""
-    store, content = ff.open(name), gather(name)
+    store, content = ff.open_store(name), gather(name)
     again, python = command_of(content.folder, None, None, "t"), python_of(content.record, content.folder)
     page = html.unescape(render(content, again, "figures"))
     # What the page prints to be copied names this folder.
@@ -133,13 +131,9 @@ def everything(name: str) -> dict:
 
 
 def read_twice(name: str, wanted, results) -> list[Any]:
-    """What is read from a folder without an index and from it, and the files there in the end."""
+    """What is read from a folder, twice, and the files there in the end."""
     folder = store_in(name, wanted, results)
-    for path in folder.iterdir():  # an index holds it
-        os.utime(path, ns=(0, 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "FEWEST", 1)
-        found = [everything(name), everything(name)]
+    found = [everything(name), everything(name)]
     return [*found, sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))]
 
 
@@ -163,22 +157,26 @@ def test_a_folder_of_any_name_holds_what_was_stored(name, plain, wanted, results
         for part, expected in other.items():
             assert one[part] == expected, part
     assert files == plain[-1]
-    assert any(file.startswith("index/") for file in files)
+    assert len(files) == 2 * len(results) + 1
 
 
 def test_a_table_is_exported_to_a_file_of_any_name(wanted, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store_in("runs", wanted, results)
-    Path("x=3").mkdir()
-    contents = {}
-    for name in ("plain", "x=3/a", "./~", "./file:", "-x", "a [1]*?", "{i}{uuid}", "a\\[b]", "it's\n"):
-        asked("study", "export", "--format", "csv", "-o", name, "--", "runs")
-        contents[name] = Path(name).absolute().read_bytes()
-    assert len({*contents.values()}) == 1
+    for folder in ("x=3", "[a-z]", "**", "{a,b}"):
+        Path(folder).mkdir()
+    names = "plain", "x=3/a", "./~", "./file:", "-x", "a [1]*?", "{i}{uuid}", "a\\[b]", "it's\n", "[a-z]/b", "**/c.gz"
+    for format in ("csv", "parquet"):
+        for name in (*names, "{a,b}/c", "?", "%s%d", "שלום"):
+            asked("study", "export", "--format", format, "--force", "-o", name, "--", "runs")
+        contents = {
+            path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "runs" not in path.parts
+        }
+        assert (len(contents), len({*contents.values()})) == (15, 1)
 
 
 REFUSED = {
-    "~no-such-user/x": "begins with a user who has no home folder: write './~no-such-user/x'",
+    "~no-such-user/x": "'no-such-user' is not a user of this machine: write './~no-such-user/x'",
     "file:///tmp/x": "is an address",
     "s3://bucket/x": "is an address: name a",
     "https://example.org/x": "is an address",
@@ -256,7 +254,7 @@ def test_what_is_stored_under_a_tilde_is_in_the_home_folder(results, tmp_path, m
     Store("~/runs").write(results[0])
     Store(Path("~") / "more").write(results[0])
     assert {path.name for path in (tmp_path / "home").iterdir()} == {"runs", "more"}
-    assert len(ff.open("~/runs").cells()) == 1
+    assert len(ff.open_store("~/runs").cells()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
@@ -264,13 +262,15 @@ def test_what_is_stored_under_a_tilde_is_in_the_home_folder(results, tmp_path, m
 def test_python_refuses_what_names_no_path(name, wanted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for act in (
-        lambda: ff.open(name),
+        lambda: ff.open_store(name),
         lambda: ff.load_study(name),
         lambda: gather(name),
         lambda: Store(name),
         *([lambda: run(wanted, name), lambda: ff.train(out=name)] if name is not None else []),
     ):
-        with pytest.raises(FarfieldError, match=r"must name|is an address|has no home|not a name in UTF-8"):
+        with pytest.raises(
+            FarfieldError, match=r"must name|is an address|not a user of this machine|has no home|not a name in UTF-8"
+        ):
             act()
     assert [*tmp_path.iterdir()] == []
 
@@ -289,7 +289,7 @@ def test_a_path_read_twice_is_the_same_path(tmp_path, monkeypatch):
 def test_a_store_stays_where_it_is_when_the_process_goes_elsewhere(wanted, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store_in("runs", wanted, results)
-    store, reader = Store("runs"), ff.open("runs")
+    store, reader = Store("runs"), ff.open_store("runs")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len([*reader.results()]) == 2

@@ -26,7 +26,16 @@ def test_a_prediction_says_its_verdict_and_what_else_would_work(capsys):
     code, out, _ = predict(capsys, "--encoding", "rope", "--task", "offset:3", *SMALL)
     assert code == 0
     assert "Carries over" in out
-    assert "t5" in out.rpartition("Encodings that carry this task over")[2]
+    assert "t5" in out.rpartition("Other encodings that carry this task over")[2]
+    assert "rows 8 to 15 won" in out
+    assert "alpha of any other such kernel, of up to 1.25 times its norm" in out
+
+
+def test_a_single_row_is_called_one(capsys):
+    _, out, _ = predict(capsys, "--encoding", "rope", "--task", "offset:3", "--trained", "8", "--tested", "9")
+    assert "share of row 8 won" in out
+    (masses,) = [line for line in out.splitlines() if "mass on the target" in line]
+    assert masses.count("at 9") == 1
 
 
 def test_json_holds_what_the_documentation_promises(capsys):

@@ -25,7 +25,7 @@ def shortest_of(task: str) -> int:
 
 
 def probes_of(folder) -> dict[int | None, set[str]]:
-    rows = ff.open(folder).rows("SELECT length, list(DISTINCT probe) FROM measurements GROUP BY length").rows
+    rows = ff.open_store(folder).rows("SELECT length, list(DISTINCT probe) FROM measurements GROUP BY length").rows
     return {length: {*probes} for length, probes in rows}
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from farfield.engine import scheduler
 from farfield.engine.scheduler import run
 from farfield.errors import FarfieldError
 from farfield.normalizers.softmax import Softmax
-from farfield.results.result import ARRAYS, CellResult
-from farfield.store import index
-from farfield.store.files import machine
+from farfield.results.result import ARRAYS, CellResult, content_of
+from farfield.store import files
+from farfield.store.files import TEMPORARY, machine
 from farfield.store.reader import OpenStore
-from farfield.store.store import TEMPORARY, DamagedShard, Store
+from farfield.store.store import DamagedFile, Store
 from farfield.store.verify import verify
+from made_up import json_of, tensors_of
 from support import cells_of, drawn_head, small_cell, untrained
 
 HOST = machine()
@@ -66,7 +68,7 @@ def test_a_result_is_read_back_as_it_was_written(fixture, request, tmp_path):
     Store(tmp_path).write(result)
     assert_same(Store(tmp_path).read(result.cell), result)
     suffixes = sorted(path.suffix for path in tmp_path.iterdir())
-    assert suffixes == [".parquet", ".safetensors"]
+    assert suffixes == [".json", ".safetensors"]
     assert all(name.startswith(result.cell.identity) for name in names(tmp_path))
 
 
@@ -132,7 +134,7 @@ def missing(path: Path):
 
 @pytest.mark.parametrize(
     ("kind", "damage"),
-    [("parquet", damage) for damage in (cut_in_half, empty, garbage)]
+    [("json", damage) for damage in (cut_in_half, empty, garbage, one_byte_changed)]
     + [("safetensors", d) for d in (cut_in_half, empty, garbage, one_byte_changed, without_a_tensor, missing)],
 )
 def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
@@ -156,7 +158,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = run(cells, Store(tmp_path))
-    assert [warning.category for warning in caught] == [DamagedShard]
+    assert [warning.category for warning in caught] == [DamagedFile]
     assert str(damaged) in str(caught[0].message)
     assert rerun == [cells[0]]
     for seed, result in enumerate(results):
@@ -166,6 +168,38 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     monkeypatch.setattr(scheduler, "run_chunk", lambda *chunk, **given: pytest.fail("nothing is left to run"))
     for seed, result in enumerate(run(cells, Store(tmp_path))):
         assert_same(result, named(rope_result, seed))
+
+
+@pytest.mark.parametrize("damage", [cut_in_half, missing])
+@pytest.mark.parametrize("kind", ["json", "safetensors"])
+def test_a_damaged_cell_that_other_versions_run_again_leaves_nothing_damaged(kind, damage, rope_result, tmp_path):
+    """Their files have other names, so that they do not take the place of the damaged ones by themselves."""
+    Store(tmp_path).write(rope_result)
+    again = dataclasses.replace(rope_result, losses=rope_result.losses + np.float32(1e-6))
+    (damaged,) = tmp_path.glob(f"*.{kind}")
+    (other,) = {*tmp_path.iterdir()} - {damaged}
+    damage(damaged)
+    store = Store(tmp_path)
+    if damaged.exists() or kind == "safetensors":
+        with pytest.warns(DamagedFile):
+            assert store.read(again.cell) is None
+    store.write(again, made_by={"farfield": "2"})
+    assert_same(Store(tmp_path).read(again.cell), again)
+    found = verify(tmp_path)
+    assert (found.cells, found.sound) == (1, True)
+    # Whole tensors that no cell names are left to the user.
+    left = [other.name] if kind == "json" else []
+    assert [(finding.file, finding.kind) for finding in found.findings] == [(name, "orphan") for name in left]
+
+
+def test_a_cell_that_another_process_writes_is_found_soon(rope_result, tmp_path):
+    store, other = Store(tmp_path), Store(tmp_path)
+    assert not store.holds(rope_result.cell)
+    other.write(rope_result)
+    end = time.monotonic() + 5
+    while not store.holds(rope_result.cell):
+        assert time.monotonic() < end
+    assert_same(store.read(rope_result.cell), rope_result)
 
 
 @pytest.fixture(scope="module")
@@ -178,10 +212,10 @@ def dead_process() -> int:
 def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp_path, dead_process):
     store = Store(tmp_path)
     store.write(rope_result)
-    (parquet,) = tmp_path.glob("*.parquet")
-    dead = tmp_path / f"{parquet.name}.{HOST}.{dead_process}{TEMPORARY}"
-    alive = tmp_path / f"{parquet.name}.{HOST}.{os.getppid()}{TEMPORARY}"
-    elsewhere = tmp_path / f"{parquet.name}.another-machine.{dead_process}{TEMPORARY}"
+    (cell,) = tmp_path.glob("*.json")
+    dead = tmp_path / f"{cell.name}.{HOST}.{dead_process}{TEMPORARY}"
+    alive = tmp_path / f"{cell.name}.{HOST}.{os.getppid()}{TEMPORARY}"
+    elsewhere = tmp_path / f"{cell.name}.another-machine.{dead_process}{TEMPORARY}"
     for leftover in (dead, alive, elsewhere):
         leftover.write_bytes(b"half a file")
     rows = OpenStore(tmp_path).rows("FROM measurements").rows
@@ -218,10 +252,17 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
 
 def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
     store = Store(tmp_path)
-    monkeypatch.setattr("farfield.store.shards.write_shard", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    original = files.write_atomically
+
+    def killed(path, fill):
+        return original(path, fill) if path.suffix == ".safetensors" else (_ for _ in ()).throw(KeyboardInterrupt)
+
+    monkeypatch.setattr(files, "write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
         store.write(rope_result)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
     assert store.read(rope_result.cell) is None
+    assert store.finished() == frozenset()
     monkeypatch.undo()
     store.write(rope_result)
     assert_same(store.read(rope_result.cell), rope_result)
@@ -230,7 +271,7 @@ def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_p
 def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consistent_pair(
     rope_result, tmp_path, monkeypatch
 ):
-    """The other's last digits differ, so its tensors are another file: the Parquet file written last decides."""
+    """The other's last digits differ, so that both its files have other names: every reader takes the same pair."""
     other = dataclasses.replace(rope_result, losses=rope_result.losses + np.float32(1e-6))
     store = Store(tmp_path)
     flushes = []
@@ -244,9 +285,17 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
 
     monkeypatch.setattr("farfield.store.files.flush", interrupted)
     store.write(rope_result)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    assert len(list(tmp_path.glob("*.safetensors"))) == len(list(tmp_path.glob("*.json"))) == 2
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))
-    assert_same(store.read(rope_result.cell), rope_result)
+    monkeypatch.undo()
+    first, second = (Store(tmp_path).read(rope_result.cell) for _ in range(2))
+    assert_same(first, second)
+    assert_same(first, rope_result if (first.losses == rope_result.losses).all() else other)
+    assert Store(tmp_path).finished() == {rope_result.cell.identity}
+    ((seen,),) = OpenStore(tmp_path).rows("SELECT tensors_sha256 FROM cells").rows
+    assert seen == content_of(first)
+    found = verify(tmp_path)
+    assert (found.cells, found.sound, [finding.kind for finding in found.findings]) == (1, True, ["duplicate"])
 
 
 def test_two_writers_of_one_process_may_write_the_same_cell_at_once(rope_result, tmp_path):
@@ -277,9 +326,9 @@ def test_a_cell_under_another_ones_name_is_not_mistaken_for_it(rope_result, tmp_
     store.write(rope_result)
     for path in list(tmp_path.iterdir()):
         path.rename(path.with_name(path.name.replace(rope_result.cell.identity, other.cell.identity)))
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert store.read(other.cell) is None
-    with pytest.warns(DamagedShard):
+    with pytest.warns(DamagedFile):
         assert Store(tmp_path).finished() == frozenset()
 
 
@@ -289,11 +338,10 @@ def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path)
         store.write(result)
     identities = [result.cell.identity for result in results]
     assert store.finished() == set(identities)
-    empty(tmp_path / f"{identities[0]}.parquet")
-    (tensors,) = tmp_path.glob(f"{identities[1]}-*")
-    cut_in_half(tensors)
-    missing(next(tmp_path.glob(f"{identities[2]}-*")))
-    with pytest.warns(DamagedShard) as caught:
+    empty(json_of(tmp_path, identities[0]))
+    cut_in_half(tensors_of(tmp_path, identities[1]))
+    missing(tensors_of(tmp_path, identities[2]))
+    with pytest.warns(DamagedFile) as caught:
         assert store.finished() == {identities[3]}
     assert len(caught) == 3
 
@@ -304,19 +352,7 @@ def test_a_failure_is_kept_until_the_cell_is_finished(rope_result, tmp_path):
     assert names(tmp_path) == {f"{rope_result.cell.identity}.failed.json"}
     assert store.read(rope_result.cell) is None
     store.write(rope_result)
-    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet", ".safetensors"}
-
-
-def test_a_writer_leaves_an_index_of_many_cells(rope_result, tmp_path, monkeypatch):
-    monkeypatch.setattr(index, "FEWEST", 4)
-    monkeypatch.setattr("farfield.store.store.INDEXED_TOGETHER", 5)
-    store = Store(tmp_path)
-    for seed in range(8):
-        store.write(named(rope_result, seed))
-    store.settle()  # three are left, too few for another file
-    assert len(index.indexes(tmp_path)) == 1
-    monkeypatch.setattr(index, "read_shards", lambda paths: iter(()) if len(paths) == 3 else pytest.fail("read again"))
-    assert len(OpenStore(tmp_path).rows("FROM cells").rows) == 5
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]
 
 
 WRITER = """
@@ -328,7 +364,6 @@ store, first = Store(sys.argv[1]), int(sys.argv[2])
 result = untrained(small_cell())
 for seed in range(first, first + 100):
     store.write(dataclasses.replace(result, cell=dataclasses.replace(result.cell, seed=seed)))
-store.settle()
 """
 
 
@@ -347,13 +382,11 @@ def test_four_processes_of_a_hundred_records_leave_four_hundred(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["200k", "208k", "216k", "224k", "232k", "240k"])
-def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_space(size, tmp_path, monkeypatch):
-    """A small disk of its own; the sizes end within the tensors of a cell, its shard, or the index."""
+def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_space(size, tmp_path):
+    """A small disk of its own; the sizes end within the tensors of a cell or its JSON file."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", tmp_path], capture_output=True)
     if mounted.returncode:
         pytest.skip("only root may mount a disk")
-    monkeypatch.setattr(index, "FEWEST", 1)
-    monkeypatch.setattr("farfield.store.store.INDEXED_TOGETHER", 1)
     result = untrained(small_cell(model="head:16"))
     try:
         store, kept = Store(tmp_path / "store"), 0

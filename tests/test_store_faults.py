@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from pathlib import Path
 
-import duckdb
 import pytest
 
 import farfield as ff
 from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION, identity_of
-from farfield.store import files, shards
+from farfield.store import cell_file, files
+from farfield.store.cell_file import Fault, StoredCell, read
 from farfield.store.reader import OpenStore
-from farfield.store.shards import Fault, Shard, read_shards
 from farfield.store.status import standing
-from farfield.store.store import DamagedShard, Store
+from farfield.store.store import DamagedFile, Store
 from farfield.store.verify import verify
 from farfield.study import record
-from made_up import put, rewritten
+from made_up import json_name, json_of, put, rewritten, tensors_of
 from support import small_cell
 
 
@@ -32,15 +29,15 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     assert (sound.findings, sound.cells, sound.sound) == ([], 12, True)
     assert sound.files == 24
 
-    def shard(at):
-        return tmp_path / f"{ids[at]}.parquet"
+    def cell(at):
+        return json_of(tmp_path, ids[at])
 
     def tensors(at):
-        return next(tmp_path.glob(f"{ids[at]}-*"))
+        return tensors_of(tmp_path, ids[at])
 
     expected = {}
-    shard(0).write_bytes(shard(0).read_bytes()[:-100])  # cut off
-    expected |= {shard(0).name: "damaged", tensors(0).name: "orphan"}
+    cell(0).write_bytes(cell(0).read_bytes()[:-100])  # cut off
+    expected |= {cell(0).name: "damaged", tensors(0).name: "orphan"}
     tensors(1).write_bytes(tensors(1).read_bytes()[:-1])
     expected[tensors(1).name] = "damaged"
     tensors(2).write_bytes(b"x" * tensors(2).stat().st_size)
@@ -48,27 +45,27 @@ def test_verify_names_every_file_that_is_not_what_it_should_be(tmp_path):
     expected[tensors(3).name] = "damaged"
     tensors(3).unlink()
     expected[tensors(4).name] = "orphan"
-    shard(4).unlink()
-    copy = tmp_path / f"{'0' * 16}.parquet"
-    shutil.copy(shard(5), copy)
+    cell(4).unlink()
+    copy = tmp_path / f"{'0' * 16}{cell(5).name[16:]}"
+    shutil.copy(cell(5), copy)
     expected[copy.name] = "foreign"
     copy = tmp_path / f"{ids[5]}-{'0' * 12}.safetensors"
     shutil.copy(tensors(5), copy)
     expected[copy.name] = "foreign"
-    second = b"the same cell with other last digits"
-    copy = tmp_path / shards.tensors_name(ids[6], hashlib.sha256(second).hexdigest())
-    copy.write_bytes(second)
-    expected[copy.name] = "duplicate"
-    rewritten(shard(7), "SELECT * REPLACE (value + 1e-12 AS value) FROM shard")
-    expected |= {shard(7).name: "damaged", tensors(7).name: "orphan"}
-    rewritten(shard(8), "FROM shard UNION ALL FROM shard")
-    expected |= {shard(8).name: "damaged", tensors(8).name: "orphan"}
-    rewritten(shard(9), "SELECT * REPLACE (replace(config, '\"steps\": 400', '\"steps\": 401') AS config) FROM shard")
-    expected |= {shard(9).name: "foreign", tensors(9).name: "orphan"}
+    first = {path.name for path in tmp_path.glob(f"{ids[6]}-*")}
+    put(tmp_path, cells[6], tensors=b"the same cell with other last digits", final_loss=0.1)
+    second = {path.name for path in tmp_path.glob(f"{ids[6]}-*")} - first
+    expected[max(path for path in first | second if path.endswith(".json"))] = "duplicate"
+    cell(7).rename(renamed := cell(7).with_name(f"{ids[7]}-{'0' * 12}.json"))
+    expected |= {renamed.name: "damaged", tensors(7).name: "orphan"}
+    unread = rewritten(cell(8), measurements=[])
+    expected |= {unread.name: "damaged", tensors(8).name: "orphan"}
+    changed = rewritten(cell(9), config=json.loads(cell(9).read_text())["config"] | {"steps": 401})
+    expected |= {changed.name: "foreign", tensors(9).name: "orphan"}
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "deeper").mkdir()
-    dead = tmp_path / f"{ids[10]}.parquet.{files.machine()}.{2**22 + 1}-ab{files.TEMPORARY}"
-    alive = tmp_path / f"{ids[10]}.parquet.elsewhere.{os.getpid()}-ab{files.TEMPORARY}"
+    dead = tmp_path / f"{cell(10).name}.{files.machine()}.{2**22 + 1}-ab{files.TEMPORARY}"
+    alive = tmp_path / f"{cell(10).name}.elsewhere.{os.getpid()}-ab{files.TEMPORARY}"
     dead.touch(), alive.touch()
     expected |= {"notes.txt": "unknown", "deeper": "unknown", dead.name: "leftover", alive.name: "writing"}
 
@@ -91,48 +88,45 @@ def test_a_folder_of_other_files_is_no_store_to_verify(tmp_path):
 
 
 def test_cells_of_an_older_data_version_are_kept_apart(tmp_path, monkeypatch):
-    put(tmp_path, small_cell())
-    monkeypatch.setattr("farfield.identity.DATA_VERSION", DATA_VERSION + 1)
-    monkeypatch.setattr("farfield.store.verify.DATA_VERSION", DATA_VERSION + 1)
+    identity = put(tmp_path, small_cell())
+    for module in ("verify", "status", "reader"):
+        monkeypatch.setattr(f"farfield.store.{module}.DATA_VERSION", DATA_VERSION + 1)
     found = verify(tmp_path)
     assert (found.cells, found.older, found.sound) == (0, 1, True)
     assert [finding.kind for finding in found.findings] == ["older"]
+    assert standing(tmp_path).older == 1
+    store = OpenStore(tmp_path)
+    assert store.rows("SELECT identity, data_version FROM cells").rows == [(identity, DATA_VERSION)]
+    assert store.scores() == []
+    with pytest.warns(UserWarning, match=f"made under data version {DATA_VERSION}: left out"):
+        assert list(store.results()) == []
 
 
 def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere(tmp_path):
     cells = [small_cell(seed=seed) for seed in range(4)]
     for cell in [*cells[:3], small_cell("alibi")]:
         put(tmp_path, cell)
-    (tmp_path / f"{'0' * 16}.parquet").write_bytes((tmp_path / f"{cells[0].identity}.parquet").read_bytes())
-    next(tmp_path.glob(f"{cells[1].identity}-*")).write_bytes(b"")
+    whole = json_of(tmp_path, cells[0].identity)
+    copy = shutil.copy(whole, tmp_path / f"{'0' * 16}{whole.name[16:]}")
+    tensors_of(tmp_path, cells[1].identity).write_bytes(b"")
     study = ff.Study(name="carry", question="Who?", seeds=1, common={"encoding": "rope", "task": "offset:1"})
     record.write(tmp_path, record.Record(study, "quick"), [cell.identity for cell in cells])
     found = standing(tmp_path)
     assert found.asked == ("carry", "quick", 4, 2, 1)
-    assert [*found.foreign] == [f"{'0' * 16}.parquet"]
+    assert [*found.foreign] == [copy.name]
     assert [name[:16] for name in found.damaged] == [cells[1].identity]
-    with pytest.warns(DamagedShard) as caught:
+    with pytest.warns(DamagedFile) as caught:
         Store(tmp_path).finished()
     assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
     (tmp_path / "study.json").write_text("{}")
     assert standing(tmp_path).asked is None
 
 
-def test_an_early_stores_shards_are_read(tmp_path):
-    """Those written before a shard held its own checksum."""
-    identity = put(tmp_path, small_cell())
-    query = "SELECT * EXCLUDE (parts, tensors_bytes) REPLACE ('offset' AS task) FROM shard"
-    rewritten(tmp_path / f"{identity}.parquet", query)
-    put(tmp_path, small_cell(seed=1))
-    assert verify(tmp_path).findings == []
-    assert OpenStore(tmp_path).rows("SELECT DISTINCT encoding, task FROM cells").rows == [("rope", "offset:2")]
-
-
-@pytest.mark.parametrize("place", ["", "index", "checkpoints"])
+@pytest.mark.parametrize("place", ["", "checkpoints"])
 def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
     identity = put(tmp_path, small_cell())
     (tmp_path / place).mkdir(exist_ok=True)
-    loop, lost = tmp_path / place / "loop", tmp_path / place / f"{'0' * 16}.parquet"
+    loop, lost = tmp_path / place / "loop", tmp_path / place / f"{'0' * 16}-{'0' * 12}.json"
     loop.symlink_to("loop")
     lost.symlink_to("nowhere")
     assert Store(tmp_path).finished() == {identity}
@@ -143,18 +137,11 @@ def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
         assert found == dict.fromkeys((loop.name, lost.name), "a link that leads nowhere")
 
 
-def test_a_pipe_named_as_a_shard_is_named_and_waited_for_by_nobody(tmp_path):
+def test_a_pipe_named_as_a_cell_is_named_and_waited_for_by_nobody(tmp_path):
     put(tmp_path, small_cell())
-    os.mkfifo(tmp_path / f"{'b' * 16}.parquet")
+    os.mkfifo(tmp_path / f"{'b' * 16}-{'b' * 12}.json")
     assert [finding.kind for finding in verify(tmp_path).findings if finding.wrong] == ["unknown"]
     assert standing(tmp_path).cells == 1
-
-
-def test_a_loop_in_place_of_the_index_stops_nothing(tmp_path):
-    put(tmp_path, small_cell())
-    (tmp_path / "index").symlink_to("index")
-    assert standing(tmp_path).cells == 1
-    assert [finding.file for finding in verify(tmp_path).findings] == ["index"]
 
 
 @pytest.mark.parametrize(
@@ -198,11 +185,58 @@ def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_p
     assert [group[:2] for group in standing(tmp_path).groups] == [("?", "?")]
 
 
-def test_no_memory_is_not_taken_for_damage(tmp_path, monkeypatch):
-    path = tmp_path / f"{put(tmp_path, small_cell())}.parquet"
-    monkeypatch.setattr(shards, "_rows", lambda paths: (_ for _ in ()).throw(duckdb.OutOfMemoryException("none")))
-    with pytest.raises(duckdb.OutOfMemoryException):
-        one_of(path)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"identity": 3},
+        {"data_version": "old"},
+        {"config": 3},
+        {"config": {}, "identity": None},
+        {"parts": []},
+        {"measurements": {"by_length": {}}},
+        {"measurements": {"by_length": {"accuracy": {"twelve": 1.0}}, "single": {}}},
+        {"measurements": {"by_length": {"accuracy": {"12": "much"}}, "single": {}}},
+        {"measurements": {"by_length": {"accuracy": 3}, "single": {}}},
+        {"measurements": {"by_length": {}, "single": {"head": [1]}}},
+        {"versions": None},
+        {"tensors": {}},
+        {"tensors": {"file": "../../secret", "sha256": "0" * 64, "bytes": 1}},
+    ],
+)
+def test_a_file_whose_name_fits_and_that_holds_no_cell_is_named(changes, tmp_path):
+    path = rewritten(json_of(tmp_path, put(tmp_path, small_cell())), **changes)
+    assert read(path) == Fault("damaged", "does not hold a cell that can be read")
+    assert [*standing(tmp_path).damaged] == [path.name]
+    with pytest.warns(DamagedFile):
+        assert Store(tmp_path).finished() == frozenset()
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"[]", b"{}", b"null", b"\xff\xfe", b'{"identity": 1e999}'])
+def test_a_file_whose_name_fits_and_that_is_not_json_of_a_cell_is_named(content, tmp_path):
+    path = tmp_path / json_name("a" * 16, content)
+    path.write_bytes(content)
+    assert read(path) == Fault("damaged", "does not hold a cell that can be read")
+    assert [finding.file for finding in verify(tmp_path).findings] == [path.name]
+
+
+def test_of_two_results_of_a_cell_all_readers_take_the_one_whose_tensors_are_there(tmp_path):
+    """Whichever of the two names comes first."""
+    identity = put(tmp_path, small_cell(), tensors=b"one", final_loss=0.1)
+    put(tmp_path, small_cell(), tensors=b"another", final_loss=0.2)
+    names = sorted(path.name for path in tmp_path.glob("*.json"))
+    losses = {name: json.loads((tmp_path / name).read_text())["measurements"]["single"]["final_loss"] for name in names}
+
+    def loss_seen() -> float:
+        query = "SELECT value FROM measurements WHERE probe = 'final_loss'"
+        ((loss,),) = OpenStore(tmp_path).rows(query).rows
+        return loss
+
+    assert loss_seen() == losses[names[0]]
+    assert [finding.file for finding in verify(tmp_path).findings] == [names[1]]
+    (tmp_path / json.loads((tmp_path / names[0]).read_text())["tensors"]["file"]).unlink()
+    assert loss_seen() == losses[names[1]]
+    assert Store(tmp_path).finished() == {identity}
+    assert not verify(tmp_path).sound
 
 
 # Changed bytes
@@ -213,51 +247,45 @@ def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
 
 
-def test_any_changed_byte_of_a_shard_is_found(tmp_path):
-    path = tmp_path / f"{put(tmp_path, small_cell())}.parquet"
+def test_every_changed_byte_of_a_cells_two_files_is_found(tmp_path):
+    identity = put(tmp_path, small_cell())
+    path, tensors = json_of(tmp_path, identity), tensors_of(tmp_path, identity)
+    cell = read(path)
+    assert isinstance(cell, StoredCell)
     content = path.read_bytes()
-    assert isinstance(one_of(path), Shard)
-    for at in range(0, len(content), 15):
+    for at in range(len(content)):
         path.write_bytes(flipped(content, at))
-        assert one_of(path)[0] == "damaged", at
-    # Of the place of the hash itself, each one.
-    for at in range(start := content.index(b"farfield_sha256") - 2, start + 15 + 4 + 64):
-        path.write_bytes(flipped(content, at))
-        assert one_of(path)[0] == "damaged", at
+        assert read(path) == Fault("damaged", "holds other bytes than were written"), at
+    path.write_bytes(content)
+    content = tensors.read_bytes()
+    for at in range(len(content)):
+        tensors.write_bytes(flipped(content, at))
+        assert cell_file.read_tensors(tmp_path, cell.tensors) is None, at
+        assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [(tensors.name, "damaged")]
+    tensors.write_bytes(content)
+    assert verify(tmp_path).findings == []
 
 
-def one_of(path: Path) -> Shard | Fault:
-    ((_, found),) = read_shards([path])
-    return found
+def test_every_place_at_which_a_cells_two_files_may_be_cut_off_is_found(tmp_path):
+    identity = put(tmp_path, small_cell())
+    for path in (json_of(tmp_path, identity), tensors_of(tmp_path, identity)):
+        content = path.read_bytes()
+        for length in range(0, len(content), 7):
+            path.write_bytes(content[:length])
+            found = verify(tmp_path)
+            assert path.name in {finding.file for finding in found.findings if finding.kind == "damaged"}
+            assert found.cells == 0
+        path.write_bytes(content)
+    assert verify(tmp_path).findings == []
 
 
-def said_by(path: Path) -> str:
-    """Checksum of what a whole shard says."""
-    shard = one_of(path)
-    assert isinstance(shard, Shard)
-    return shards._checksum(shard)
-
-
-def as_early(path: Path, columns: str = "*") -> None:
-    """Replace a shard by one that holds a checksum of what it says, not of its bytes."""
-    rewritten(path, f"SELECT {columns}, '{said_by(path)}' AS content_sha256 FROM shard")
-
-
-def test_a_changed_byte_of_an_early_shard_is_found_or_changes_nothing(tmp_path):
-    path = tmp_path / f"{put(tmp_path, small_cell())}.parquet"
-    as_early(path)
-    content, checksum = path.read_bytes(), said_by(path)
-    for at in range(0, len(content), len(content) // 40):
-        path.write_bytes(flipped(content, at))
-        assert isinstance(one_of(path), Fault) or said_by(path) == checksum
-
-
-@pytest.mark.parametrize("column", ["identity", "encoding", "tensors_sha256", "probe"])
-def test_a_text_that_is_none_any_more_is_damage(column, tmp_path):
-    path = tmp_path / f"{put(tmp_path, small_cell())}.parquet"
-    as_early(path, f"* REPLACE ({column}::BLOB AS {column})")
-    assert one_of(path)[0] in ("damaged", "foreign")
-    rewritten(path, "SELECT * EXCLUDE (content_sha256, parts, tensors_bytes) FROM shard")  # as the earliest
-    assert one_of(path)[0] in ("damaged", "foreign")
-    with pytest.warns(DamagedShard):
-        assert Store(tmp_path).finished() == frozenset()
+def test_every_changed_sign_of_a_name_is_found(tmp_path):
+    identity = put(tmp_path, small_cell())
+    for path in (json_of(tmp_path, identity), tensors_of(tmp_path, identity)):
+        for at, sign in enumerate(path.name):
+            path.rename(renamed := path.with_name(path.name[:at] + ("1" if sign == "0" else "0") + path.name[at + 1 :]))
+            found = verify(tmp_path)
+            assert found.cells == 0
+            assert renamed.name in {finding.file for finding in found.findings}
+            renamed.rename(path)
+    assert verify(tmp_path).findings == []

@@ -78,7 +78,7 @@ def measured(folder: Path) -> list[tuple]:
 
 
 def cells(folder: Path) -> int:
-    return len(list(folder.glob("*.parquet")))
+    return len(list(folder.glob("*-*.json")))
 
 
 def assert_equal(folder: Path, undisturbed: Path, count: int):
@@ -134,7 +134,7 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing(undisturbed, tm
         _, errors = process.communicate()
         assert "Traceback" not in errors, f"attempt {attempt}: {errors}"
         assert "damaged" not in errors, f"attempt {attempt}: {errors}"
-        now = {path.stem for path in folder.glob("*.parquet")}
+        now = {path.name for path in folder.glob("*-*.json")}
         assert kept <= now, "a finished cell was lost"
         kept = now
         seen.append(len(now))

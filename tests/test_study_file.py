@@ -16,14 +16,14 @@ from farfield.encodings import encodings
 from farfield.encodings.rope import Rope
 from farfield.engine import programs
 from farfield.engine.programs import chunks
-from farfield.store import files, index
-from farfield.store.store import DamagedShard
+from farfield.store import files
+from farfield.store.store import DamagedFile
 from farfield.study import plan as planning
 from farfield.study.file import example, schema
 from farfield.study.settings import SETTINGS
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
-from made_up import put
+from made_up import json_of, put, tensors_of
 
 HEAD = 'name = "a"\nquestion = "Why?"\nseeds = 2\n'
 SMALL = HEAD + '[common]\ntask = "offset:2"\n[grid]\nencoding = ["rope", "learned"]\n'
@@ -186,8 +186,7 @@ def test_new_leaves_the_old_file_where_the_disk_is_full(tmp_path, monkeypatch, c
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr(index, "FEWEST", 1)
+def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path):
     study = ff.Study(
         **PLAIN | {"seeds": 3, "grid": {"encoding": ["rope", "rope:500", "learned"], "test": [[16], [16, 20]]}}
     )
@@ -196,7 +195,7 @@ def test_a_plan_counts_what_is_compiled_and_what_a_folder_holds(tmp_path, monkey
         put(tmp_path, cell)
     before = sorted(tmp_path.iterdir())
     found = planning.plan(study, out=tmp_path, seconds=0)
-    assert sorted(tmp_path.iterdir()) == before, "not even an index"
+    assert sorted(tmp_path.iterdir()) == before, "a plan writes nothing"
     assert (found.cells, found.held) == (18, 4)
     assert sum(program.cells for program in found.programs) == 14
     assert (len(found.programs), found.test_programs) == (3, 4)  # a learned table's rows follow the longest test
@@ -210,9 +209,9 @@ def test_a_plan_counts_damaged_cells_as_work_and_refuses_what_a_run_refuses(tmp_
     store, (cut, without, _) = tmp_path / "store", study.cells()
     for cell in study.cells():
         put(store, cell)
-    (store / f"{cut.identity}.parquet").write_bytes(b"PAR1")
-    next(store.glob(f"{without.identity}-*")).unlink()
-    with pytest.warns(DamagedShard) as caught:
+    json_of(store, cut.identity).write_bytes(b"{")
+    tensors_of(store, without.identity).unlink()
+    with pytest.warns(DamagedFile) as caught:
         assert planning.plan(study, out=store, seconds=0).held == 1
     assert len(caught) == 2
     (tmp_path / "file").touch()

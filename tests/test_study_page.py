@@ -26,6 +26,7 @@ from farfield.store.verify import verify
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.study import Study
+from made_up import json_of
 from support import untrained
 
 EVIL = "<script>alert('x')</script>"
@@ -106,7 +107,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = fill(tmp_path_factory.mktemp("troubled"), wanted, make, skip={0, 1})
     Store(folder).write_failure(cells[0], f"out of memory {EVIL}")
-    (folder / f"{cells[23].identity}.parquet").write_bytes(b"cut off")
+    json_of(folder, cells[23].identity).write_bytes(b"cut off")
     for cell in cells[3:5]:
         next(folder.glob(f"{cell.identity}-*.safetensors")).unlink()
     return folder

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import farfield as ff
 from farfield.cell import Cell
+from farfield.encodings import encodings
 from farfield.reporting.atlas import heading, squares_of
 from farfield.reporting.gather import gather
 from farfield.reporting.names import beside_each_other, label_of
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import what_became, what_ran
+from farfield.reporting.ways import charts_of, notes_on_charts
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.study import Study
+from support import untrained
 from test_study_page import LENGTHS, fill, measured, page_of, study, text_of, written_files
 
 
@@ -93,6 +98,44 @@ def test_seeds_that_part_are_counted_beside_the_verdict(tmp_path: Path, far, out
     (became,) = [one for one in what_became(content) if one.names]
     assert (became.outcome, became.names) == (outcome, [f"rope on offset:1 ({note})" if note else "rope on offset:1"])
     assert squares_of(content)[0, 0].outcome == word and word in text_of(page_of(tmp_path))
+
+
+def test_a_task_whose_ways_are_not_told_apart_says_the_reason(tmp_path: Path):
+    """The targets of shift are positional, yet many tokens of a sequence are asked for."""
+    right = np.array([100, 100, 100, 5])
+
+    def make(cell: Cell):
+        return dataclasses.replace(untrained(cell), correct=right, correct_sequences=right)
+
+    content = gather(fill(tmp_path, small({"encoding": ["rope"]}, task="shift:1"), make))
+    (became,) = [one for one in what_became(content) if one.names]
+    assert (became.outcome, became.names) == ("fails", ["rope on shift:1 (kept to 32)"])
+    assert "only where one token a sequence is asked for" in became.said
+    assert "told apart only for tasks that ask for the last token alone" in text_of(page_of(tmp_path))
+
+
+def test_charts_say_what_was_not_learned_and_which_settings_have_none(tmp_path: Path):
+    def make(cell: Cell):
+        if isinstance(cell.encoding, encodings["t5"]):
+            return dataclasses.replace(untrained(cell), losses=np.full(cell.steps, np.nan))
+        near = 100 if isinstance(cell.encoding, encodings["rope"]) else 20
+        return measured(cell, [near, near, near, 5], [1, 1, 1, 0.3])
+
+    grid = {"encoding": ["rope", "learned", "t5", "alibi"]}
+    content = gather(fill(tmp_path, small(grid, task="offset:1"), make, skip={3}))
+    titles = [(chart.title, chart.learned) for chart in charts_of(content)]
+    assert titles == [("rope", True), ("learned", False)]
+    assert notes_on_charts(content) == [
+        "Not learned: fewer than half of the seeds fit within the trained lengths; no rule was there to move.",
+        "Left out, since every seed diverged: t5.",
+        "Left out, since no seed has finished: alibi.",
+    ]
+    assert "Left out, since every seed diverged: t5." in text_of(page_of(tmp_path))
+    shift = {"cell": [{"encoding": "rope", "task": "offset:1"}, {"encoding": "rope", "task": "shift:1"}]}
+    settings = {"test": LENGTHS, "sequences": 100, "steps": 3, "batch": 4, "lengths": "4:16"}
+    wanted = Study(name="small", question="Which?", seeds=1, common=settings, **shift)
+    note = notes_on_charts(gather(fill(tmp_path / "shift", wanted, untrained)))[-1]
+    assert note.startswith("Left out, since more than the last token is asked for") and note.endswith(": shift:1.")
 
 
 def test_a_row_of_one_outcome_says_how_far_by_task(tmp_path: Path):

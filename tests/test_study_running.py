@@ -124,7 +124,7 @@ def test_what_names_no_folder_is_refused(folder: Any):
     with pytest.raises(FarfieldError, match="must name a folder"):
         run(study(), folder, executor=Refuses())
     with pytest.raises(FarfieldError, match="must name a folder"):
-        ff.open(folder)
+        ff.open_store(folder)
 
 
 def test_seeds_come_as_any_kind_of_list_and_no_list_is_read_to_its_end_in_vain():

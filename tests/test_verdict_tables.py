@@ -102,5 +102,19 @@ def test_on_a_terminal_a_bar_names_the_item_and_how_many_there_are(monkeypatch):
     assert "analysing theory" in shown and "2 of 2" in shown
 
 
+def test_a_bar_tells_no_time_left_before_it_can_be_told(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    bar = progress.Bar()
+    bar.start(8, 2)
+    for count in range(1, 5):
+        bar.train(1.2)
+        bar.advance()
+        bar._bar.refresh()
+        assert f"{2 + count}/8" in screen.getvalue()
+        assert (" left" in screen.getvalue()) == (count >= progress.FEWEST_CHUNKS)
+    bar.finish()
+
+
 def test_whoever_hears_nothing_gets_the_names_all_the_same():
     assert [*Silent().each("analysing", ["a", "b"])] == ["a", "b"]

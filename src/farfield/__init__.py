@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from farfield.results.result import CellResult
     from farfield.seeds.summary import Summary
     from farfield.store.reader import OpenStore as Store
-    from farfield.store.reader import open as open_store
+    from farfield.store.reader import open_store
     from farfield.study.file import load_study
     from farfield.study.plan import Plan, plan
     from farfield.study.run import StudyRun, run
@@ -80,8 +80,7 @@ _PLACES = {
     "load_study": "farfield.study.file:load_study",
     "models": "farfield.models",
     "normalizers": "farfield.normalizers",
-    "open_store": "farfield.store.reader:open",
-    "open": "farfield.store.reader:open",
+    "open_store": "farfield.store.reader:open_store",
     "plan": "farfield.study.plan:plan",
     "positions": "farfield.positions",
     "predict": "farfield.prediction.predict:predict",

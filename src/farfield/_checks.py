@@ -42,9 +42,14 @@ def path_of(value: Any, kind: str) -> Path:
         )
     if text.startswith("~"):
         path = Path(os.path.expanduser(text))  # noqa: PTH111 (pathlib raises where there is no such user)
-        home = os.path.expanduser(text.partition("/")[0])  # noqa: PTH111
+        user = text.partition("/")[0]
+        home = os.path.expanduser(user)  # noqa: PTH111
+        here = shlex.quote(f"./{text}")
+        if home == user != "~":
+            raise FarfieldError(
+                f"{text!r}: {user[1:]!r} is not a user of this machine: write {here} for a {kind} of that name here"
+            )
         if not (os.path.isabs(home) and os.path.isdir(home)):  # noqa: PTH112, PTH117
-            here = shlex.quote(f"./{text}")
             raise FarfieldError(f"{text!r} begins with a user who has no home folder: write {here} for a {kind} here")
         return path
     path = Path(text)
@@ -123,6 +128,16 @@ def real(value: Any) -> float:
 def checked_folder(name: str, value: Any) -> Path:
     """The folder that an argument names (FarfieldError if it names none)."""
     return checked_path(name, value, "folder")
+
+
+def checked_out(value: Any) -> Path:
+    """The folder that an argument ``out`` names for results (FarfieldError if it names none, or a file is there)."""
+    path = checked_folder("out", value)
+    for part in (path, *path.parents):
+        if os.path.exists(part) and not os.path.isdir(part):  # noqa: PTH110, PTH112 (pathlib raises on long names)
+            file = str(path) if part == path else f"{path} lies in {part}, which"
+            raise FarfieldError(f"out = {file} is a file, not a folder: choose another name")
+    return path
 
 
 def checked_workers(value: Any) -> int | None:

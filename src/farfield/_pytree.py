@@ -35,6 +35,10 @@ def register_pytree(cls: type, data: Sequence[str], meta: Sequence[str]) -> None
         return tuple(zip(map(jax.tree_util.GetAttrKey, data), leaves, strict=True)), static
 
     def unflatten(static: tuple[Any, ...], leaves: Iterable[Any]) -> Any:
-        return cls(**dict(zip(data, leaves, strict=True)), **dict(zip(meta, static, strict=True)))
+        # JAX rebuilds entries around tracers and placeholders, which __init__ and its checks are not meant for.
+        entry = object.__new__(cls)
+        for name, value in (*zip(data, leaves, strict=True), *zip(meta, static, strict=True)):
+            object.__setattr__(entry, name, value)
+        return entry
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)

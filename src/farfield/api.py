@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farfield._checks import checked_folder, checked_path, checked_workers, index, plain
+from farfield._checks import checked_out, checked_path, checked_workers, index, plain
 from farfield._json import finite
 from farfield.cell import PARTS, Cell
 from farfield.cell_settings import SETTINGS
@@ -29,7 +29,8 @@ from farfield.probes.accuracy import Accuracy, RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.probes.failure import Ways
 from farfield.results.result import CellResult
-from farfield.store.store import Store, versions
+from farfield.store.store import Store
+from farfield.store.versions import versions
 from farfield.tasks import Task
 
 MOST_SEEDS = 100_000
@@ -82,7 +83,7 @@ def train(
     shortest, longest = _pair_of_lengths(lengths)
     if isinstance(plain(test), str | bytes) or not isinstance(plain(test), Iterable):
         raise FarfieldError(f"test = {test!r} must be a list of test lengths, for example [16, 48]")
-    folder = None if out is None else checked_folder("out", out)
+    folder = None if out is None else checked_out(out)
     workers = checked_workers(workers)
     started = time.perf_counter()
     parts = {
@@ -351,13 +352,15 @@ class TrainResult:
         return {length: seeds for length, seeds in found.items() if seeds}
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Accuracy, peak height and selected offset against length; also written to ``path`` if given."""
+        """Accuracy, peak height, selected offset and ways to fail against length; also written to ``path`` if given."""
         from farfield.plotting.figures import against_length
         from farfield.plotting.style import save
+        from farfield.plotting.ways import panel_of
 
         title = f"{encodings.config(self.cells[0].cell.encoding)['name']}"
         place = None if path is None else checked_path("path", path)
-        figure = against_length({title: list(self.cells)})
+        told_apart = bool(self.sound) and self.ways is not None
+        figure = against_length({title: list(self.cells)}, panel_of("Ways to fail", self.cells) if told_apart else None)
         if place is not None:
             save(figure, place)
         return figure

@@ -315,10 +315,7 @@ def _seeds(model: Any, data: Any, evaluation: Any) -> dict[str, Any]:
 def checked_number(name: str, value: Any) -> int | float:
     """A number of a cell, for example its ``steps``, in one spelling (FarfieldError outside its limits)."""
     if name in REAL:
-        number = _real(name, value)
-        if name == "learning_rate" and number == 0:
-            raise FarfieldError(f"{name} = {value} must be a positive number")
-        return number
+        return _real(name, value, positive=name == "learning_rate")
     least, most = WHOLE["seed" if name.endswith("seed") else name]
     whole = _whole(name, value)
     if not least <= whole <= most:
@@ -360,8 +357,8 @@ def _whole(name: str, value: Any) -> int:
     return number
 
 
-def _real(name: str, value: Any) -> float:
-    """A number that float32 can hold, not negative."""
+def _real(name: str, value: Any, *, positive: bool) -> float:
+    """A number that float32 can hold, not negative and, if ``positive``, not zero."""
     value = plain(value)
     try:
         if isinstance(value, bool):
@@ -371,6 +368,7 @@ def _real(name: str, value: Any) -> float:
             single = float(np.float32(number))
     except (TypeError, ValueError):
         raise FarfieldError(f"{name} = {value!r} must be a number") from None
-    if not 0 <= single < math.inf or (single == 0) != (number == 0):
-        raise FarfieldError(f"{name} = {value} must be a number from 0 up, within the range of float32")
+    if not 0 <= single < math.inf or (single == 0) != (number == 0) or (positive and number == 0):
+        kind = "a positive number" if positive else "a number from 0 up"
+        raise FarfieldError(f"{name} = {value} must be {kind}, within the range of float32")
     return number + 0.0  # -0.0 is 0.0

@@ -77,8 +77,22 @@ REFUSED: dict[str, Any] = {
     "jax_backend_target": "",
     "jax_mock_gpu_topology": "",
 }
-# XLA's own switches that trade precision for speed, where they are on.
-IMPRECISE = re.compile(r"--xla_\w*(?:fast_math|fast_min_max|excess_precision)\w*(?:=(?!0|false|False)\S*)?(?=\s|$)")
+# XLA's own switches that change no number, with values that it can read. Every other is refused: some change numbers
+# (fast math, the level of optimization, the instructions that may be used), and what XLA does not know, or cannot read,
+# aborts the process.
+HARMLESS = re.compile(
+    r"""--xla_(?:
+        force_host_platform_device_count=\d+
+        | (?:gpu_cuda_data_dir | dump_to | dump_hlo_(?:module|pass|pipeline)_re)=\S*
+        | dump_max_hlo_modules=-?\d+
+        | dump_(?:
+            hlo_as_(?:text|long_text|proto|dot|html|url) | hlo_snapshots | include_timestamp | large_constants
+            | module_metadata | disable_metadata | compress_protos | full_hlo_config | latency_hiding_schedule
+        )(?:=(?:true|false|1|0))?
+        | cpu_enable_fast_(?:math|min_max)=(?:false|0)
+    )""",
+    re.VERBOSE,
+)
 
 
 def settled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -117,6 +131,7 @@ def check() -> None:
     Raises:
         FarfieldError: naming the setting, the reason and the fix.
     """
+    _check_flags()
     import jax
 
     chosen = jax.config.values
@@ -126,8 +141,6 @@ def check() -> None:
             raise FarfieldError(
                 f"{name.upper()}={found} changes numbers for the whole process: unset it (farfield needs {value!r})"
             )
-    if found := IMPRECISE.search(os.environ.get("XLA_FLAGS", "")):
-        raise FarfieldError(f"XLA_FLAGS holds {found.group()}, which makes numbers imprecise: take it out")
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as reason:  # JAX asserts where it finds no device of an asked platform
@@ -135,3 +148,17 @@ def check() -> None:
         said = f"JAX_PLATFORMS={asked}: " if asked else ""
         why = " ".join(str(reason).split()) or "it finds no device of this kind; unset it, or install JAX for it"
         raise FarfieldError(f"{said}JAX cannot start: {why}") from None
+
+
+def _check_flags() -> None:
+    """Refuse switches of XLA that are not known to be harmless, before XLA reads them.
+
+    Raises:
+        FarfieldError: naming the first of them.
+    """
+    for flag in os.environ.get("XLA_FLAGS", "").split():
+        if not HARMLESS.fullmatch(flag):
+            raise FarfieldError(
+                f"XLA_FLAGS holds {flag}, which is not known to leave numbers as they are: take it out, or unset "
+                "XLA_FLAGS"
+            )

@@ -37,6 +37,10 @@ MOST_WEIGHTS = 2**24
 DRAWS = 128
 
 
+# Rows of each cluster; whether, where a cluster has one row.
+Counts = Int[Array, " cluster"] | Bool[Array, " cluster"]
+
+
 @dataclasses.dataclass(frozen=True)
 class EvaluationShape:
     """What decides the compiled evaluation program.
@@ -152,7 +156,7 @@ def _draws(shape: EvaluationShape, knobs: Knobs) -> int:
     return min(DRAWS, shape.sequences) if knobs.test_positions.random else 1
 
 
-def _moments(wrong: Int[Array, " cluster"], tested: Int[Array, " cluster"]) -> Float[Array, " 3"]:
+def _moments(wrong: Counts, tested: Counts) -> Float[Array, " 3"]:
     y, m = wrong.astype(jnp.float32), tested.astype(jnp.float32)
     return jnp.stack([(y * y).sum(), (y * m).sum(), (m * m).sum()])
 
@@ -304,7 +308,7 @@ def _count(
     )
 
 
-def _tokens_of_block(shape: EvaluationShape, knobs: Knobs, key: Key, index: Int[Array, ""]) -> Tokens:
+def _tokens_of_block(shape: EvaluationShape, knobs: Knobs, key: Key, index: Int[Array, ""] | int) -> Tokens:
     pieces = shape.block // PIECE
     tokens = jax.vmap(lambda piece: _tokens_of_piece(shape, knobs, key, piece))(index * pieces + jnp.arange(pieces))
     return tokens.reshape(shape.block, shape.sequences)

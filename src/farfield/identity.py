@@ -16,13 +16,8 @@ def identity_of(config: Mapping[str, Any], data_version: int = DATA_VERSION) -> 
 
     Seeds that are not told apart are left out: a cell with one seed has the name it had before there were three.
     """
-    given = {name: value for name, value in config.items() if not (_is_seed(name) and value is None)}
+    given = {name: value for name, value in config.items() if value is not None or not _is_seed(name)}
     return _hash({"data_version": data_version, **given})
-
-
-def data_version_of(config: Mapping[str, Any], identity: str) -> int | None:
-    """The data version under which a configuration has this identity; None if it never had it."""
-    return next((v for v in range(DATA_VERSION, 0, -1) if identity_of(config, v) == identity), None)
 
 
 def seeds_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,8 +28,9 @@ def seeds_of(config: Mapping[str, Any]) -> dict[str, Any]:
 def every_seed(config: Mapping[str, Any]) -> dict[str, Any]:
     """All three seeds of a configuration: of weights, of training batches, of tests. The first stands for the others
     where nothing tells them apart."""
-    told = seeds_of(config)
-    return {name: told.get(name, told.get("seed")) for name in ("seed", "data_seed", "evaluation_seed")}
+    seed = config.get("seed")
+    others = {name: config.get(name) for name in ("data_seed", "evaluation_seed")}
+    return {"seed": seed} | {name: seed if value is None else value for name, value in others.items()}
 
 
 def model_of(config: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
+
+import numpy as np
+from jaxtyping import Int
+
+# Of test sequences, one entry each.
+Lengths = Int[np.ndarray, " length"] | Sequence[int]
 
 # Only a trained length was met in training: of one that is shorter, training says as little as of one that is longer.
 Range = Literal["shorter", "trained", "longer"]

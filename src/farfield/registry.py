@@ -182,8 +182,19 @@ class Registry(Generic[T]):
 
     def format_config(self, config: Mapping[str, Any], *, spelled: Collection[str] = ()) -> str:
         """Write a configuration as :meth:`format` writes its entry; one of an unknown name with all its settings."""
-        known = config["name"] in self._classes
-        return format_spec(config, self.defaults(config["name"]) if known else {}, spelled)
+        if config["name"] not in self._classes:
+            return format_spec(config, {})
+        return format_spec(self._without_implied(config, spelled), self.defaults(config["name"]), spelled)
+
+    def _without_implied(self, config: Mapping[str, Any], spelled: Collection[str]) -> dict[str, Any]:
+        """A configuration less the settings that its entry fills in from the others, as ALiBi its rule."""
+        kept = dict(config)
+        for name, default in self.defaults(config["name"]).items():
+            if name in kept and name not in spelled and (type(default) is object or default == ""):
+                fewer = {key: value for key, value in kept.items() if key != name}
+                if self.config(self.from_config(fewer)) == self.config(self.from_config(config)):
+                    kept = fewer
+        return kept
 
     def defaults(self, name: str) -> dict[str, Any]:
         """Default of every setting of the entry ``name``, in order; ``dataclasses.MISSING`` where it has none."""
@@ -263,7 +274,7 @@ def _number(where: str, value: Any, to: type[int] | type[float]) -> int | float:
     if converted is None or isinstance(value, bool) or not lossless:
         raise FarfieldError(f"{where}={value!r} is not {kind}")
     if not math.isfinite(converted):
-        raise FarfieldError(f"{where}={converted:g} must be a finite number")
+        raise FarfieldError(f"{where}={value} must be a finite number")
     if to is int and abs(converted) > LARGEST_WHOLE:
         raise FarfieldError(f"{where}={value!r} is too large: at most {LARGEST_WHOLE}")
     return converted + to(0)  # -0.0 + 0.0 is 0.0

@@ -41,8 +41,23 @@ def screen() -> Console:
     return Console(width=None if sys.stdout.isatty() else 150, soft_wrap=False, highlight=False)
 
 
-def answer(found: Any, tables: Callable[[Any], Iterable[Any]], as_json: bool) -> None:
-    """Print what was found, as one JSON object or as its tables."""
+def answer(
+    found: Any, tables: Callable[[Any], Iterable[Any]], as_json: bool, draw: Callable[[], Any] | None = None
+) -> None:
+    """Print what was found, as one JSON object or as its tables.
+
+    Args:
+        draw: writes the figure that was asked for; done first, since the reader of what is printed may go away
+            (`| head`). What is found is printed also where it fails.
+    """
+    try:
+        if draw is not None:
+            draw()
+    finally:
+        _print(found, tables, as_json)
+
+
+def _print(found: Any, tables: Callable[[Any], Iterable[Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
         return

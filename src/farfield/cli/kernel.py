@@ -64,9 +64,7 @@ def kernel(
         logit_scale=logit_scale,
         offsets=None if offset is None else whole_numbers("--offset", offset),
     )
-    answer(compared, kernel_tables, as_json)
-    if plot is not None:
-        save(kernels(compared), plot)
+    answer(compared, kernel_tables, as_json, None if plot is None else lambda: save(kernels(compared), plot))
 
 
 def _numbers(option: str, text: str) -> list[float]:

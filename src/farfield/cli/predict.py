@@ -47,9 +47,10 @@ def predict(
     """
     from farfield.plotting.predictions import atlas_figure, atlas_table, prediction_figure, prediction_tables
     from farfield.plotting.style import check_path, save
-    from farfield.prediction import atlas, carrying_over, predict
+    from farfield.prediction import atlas, carrying_over
+    from farfield.prediction import predict as run_prediction
     from farfield.prediction.atlas import to_csv
-    from farfield.store.outputs import check_output
+    from farfield.store.files import check_output
 
     if plot is not None:
         check_path(plot)
@@ -62,6 +63,8 @@ def predict(
         rows = atlas(logit_scale=logit_scale, **settings)
         if table is not None:
             _write(table, to_csv(rows))
+        if plot is not None:
+            save(atlas_figure(rows), plot)
         if as_json:
             print(json.dumps([cell.to_json() for row in rows for cell in row], indent=1))
         else:
@@ -70,8 +73,6 @@ def predict(
                 "alpha: share of longer rows won; x: not realizable on the trained ones; ?: left open by them; "
                 "*: in part never trained, so that the start decides."
             )
-        if plot is not None:
-            save(atlas_figure(rows), plot)
         return
     if table is not None:
         raise FarfieldError("--csv writes the atlas: add --all, or use --json for one prediction")
@@ -79,10 +80,9 @@ def predict(
         raise FarfieldError(
             "predict needs --encoding and --task, for example --encoding rope --task offset:3, or --all"
         )
-    found = predict(encoding, task, logit_scale=logit_scale, **settings)
-    answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json)
-    if plot is not None:
-        save(prediction_figure(found), plot)
+    found = run_prediction(encoding, task, logit_scale=logit_scale, **settings)
+    draw = None if plot is None else lambda: save(prediction_figure(found), plot)
+    answer(found, lambda one: prediction_tables(one, carrying_over(one)), as_json, draw)
 
 
 def _write(path: Path, text: str) -> None:

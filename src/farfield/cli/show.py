@@ -42,9 +42,8 @@ def show(
         check_path(plot)
     shown = profile_of(encoding, _settings(context.args), dim=dim, length=length, trained=trained,
                        head=_pair("--head", head, "/"), seed=seed)  # fmt: skip
-    answer(shown, profile_table, as_json)
-    if plot is not None:
-        save(encoding_response(shown.title, shown.profile), plot)
+    draw = None if plot is None else lambda: save(encoding_response(shown.title, shown.profile), plot)
+    answer(shown, profile_table, as_json, draw)
 
 
 def _settings(arguments: list[str]) -> dict[str, str]:

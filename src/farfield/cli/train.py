@@ -48,9 +48,7 @@ def train(
     }
     path = "dense" if dense else "auto"
     result = run_training(**settings, seeds=seeds, path=path, out=out, workers=workers, progress=reporter())
-    answer(result, train_tables, as_json)
-    if plot is not None:
-        result.plot(plot)
+    answer(result, train_tables, as_json, None if plot is None else lambda: result.plot(plot))
 
 
 Seeds = Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -50,7 +50,7 @@ class ExtendedRope(ScaledRope):
         "max_position_embeddings": "give the length of the context before stretching as original_length",
     }
 
-    def resolved(self, trained: int, longest: int) -> Self:
+    def resolved(self, trained: int, longest: int) -> ExtendedRope:
         if self.original_length != TRAINED:
             return self
         return replace(self, original_length=trained)  # pyright: ignore[reportArgumentType]

@@ -12,7 +12,7 @@ from typing import Any
 
 from farfield.engine.base import THREADS, Engine
 from farfield.errors import EngineError, FarfieldError
-from farfield.store.shards import versions
+from farfield.store.versions import versions
 
 # Seconds to look for the scheduler, at first and when its connection is lost.
 PATIENCE = 10

@@ -15,7 +15,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -107,6 +107,7 @@ def evaluation_shape(cell: Cell) -> EvaluationShape:
     )
 
 
+@runtime_checkable
 class Keeper(Protocol):
     """Where training under way is kept, so that it goes on after a stop."""
 

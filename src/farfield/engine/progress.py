@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Progress(Protocol):
     """What is told of a run's progress; all calls come from one thread at a time."""
 

@@ -19,8 +19,8 @@ from farfield.environment import settled
 from farfield.errors import EngineError, FarfieldError
 from farfield.results.result import CellResult
 from farfield.store.checkpoints import Checkpoints
-from farfield.store.shards import versions
 from farfield.store.store import Store
+from farfield.store.versions import versions
 
 # Workers that a chunk may outlive before it is taken to be what kills them, perhaps for want of memory.
 MOST_DEATHS = 3
@@ -124,8 +124,6 @@ def complete(
     try:
         work.through([_Job(chunk, chunk[0][0].model.lanes) for chunk in chunks(missing)])
     finally:
-        if store is not None:
-            store.settle()
         progress.finish()
     if work.keeper is not None:  # those of cells whose run was stopped between storing them and forgetting their way
         failed = {failure.cell for failure in work.failures}

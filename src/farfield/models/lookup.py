@@ -163,7 +163,9 @@ def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, ro
     return Forward(scores, jnp.swapaxes(weights, 0, 1))
 
 
-def _logits_of(head: HeadView, table: Tables, tokens: Tokens, place: Int[Array, ""]) -> Float[Array, "place sequence"]:
+def _logits_of(
+    head: HeadView, table: Tables, tokens: Tokens, place: Int[Array, ""]
+) -> Float[Array, "position columns"]:
     """Logits of the query at ``place``; one column for all sequences where logits do not depend on tokens."""
     if len(head.scored) < len(head.token_scores):
         return table.logits[0, :, :1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Real
 
 from farfield.errors import FarfieldError
 
@@ -24,7 +24,9 @@ def causal_mask(queries: int, keys: int) -> Bool[Array, "query key"]:
     return jnp.arange(keys)[None] <= (jnp.arange(queries) + keys - queries)[:, None]
 
 
-def positions_from_mask(mask: Bool[Array, "... place"], padding: int = 0) -> Int[Array, "... place"]:
+def positions_from_mask(
+    mask: Bool[Array, "... place"] | Real[Array, "... place"], padding: int = 0
+) -> Int[Array, "... place"]:
     """Positions that count real tokens from 0, so that padding on the left changes nothing: [0,0,1,1,1] -> 0,1,2.
 
     Args:

@@ -172,7 +172,9 @@ class Transformer(Model):
         return Forward(scores, _weights(inside, scores.shape[0], rows, length)), inside
 
 
-def _looked_up(table: Float[Array, "place vocabulary width"], tokens: Tokens) -> Float[Array, "sequence place width"]:
+def _looked_up(
+    table: Float[Array, "places vocabulary width"], tokens: Tokens
+) -> Float[Array, "sequence position width"]:
     """The vector of each token at its place; a table of one place serves all."""
     return table[jnp.arange(len(table))[None], tokens.T]
 

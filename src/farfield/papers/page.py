@@ -14,7 +14,7 @@ from farfield.papers.verdicts import LEVEL
 from farfield.plotting.figures import verdict_strip
 from farfield.plotting.style import save, to_svg
 from farfield.printing import number
-from farfield.store.store import versions
+from farfield.store.versions import versions
 
 
 def write_page(outcome: Reproduction, folder: Path) -> Path:

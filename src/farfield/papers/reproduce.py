@@ -14,7 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from farfield._checks import checked_folder
+from farfield._checks import checked_out
 from farfield.cell import Cell
 from farfield.engine.progress import Progress, Silent
 from farfield.engine.scheduler import run
@@ -23,7 +23,8 @@ from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Outcome, Verdict, judge
 from farfield.plotting.style import save
-from farfield.store.store import Store, versions
+from farfield.store.store import Store
+from farfield.store.versions import versions
 
 FIGURES = (".svg", ".png")
 DEFAULT_BUDGET = "standard"
@@ -143,7 +144,7 @@ def run_paper(
         raise unknown("budget", budget, paper.budgets)
     spend = paper.budgets[budget]
     items = select_items(paper, only)
-    folder = checked_folder("out", out)
+    folder = checked_out(out)
     store = Store(folder / "cells")
     started = time.perf_counter()
     planned = plan(items, spend)

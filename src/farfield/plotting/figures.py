@@ -22,29 +22,40 @@ from farfield.plotting.style import (
     new_figure,
     note,
     panels,
+    seeds,
     style_of,
     whole_numbers,
 )
+from farfield.plotting.ways import WaysPanel, stack
 from farfield.probes.attention import relative_profiles
 from farfield.probes.encoding_profile import EncodingProfile
 from farfield.results.measures import SHARE_OF, counted_by
 from farfield.results.result import CellResult
 
 
-def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
-    """Accuracy, peak height and selected offset against length; one curve a series, bands over seeds."""
+def against_length(results: Mapping[str, Sequence[CellResult]], ways: WaysPanel | None = None) -> Figure:
+    """Accuracy, peak height and selected offset against length; one curve a series, bands over seeds.
+
+    Of offsets there is one marker a seed: their mean would be an offset that none may have selected.
+
+    Args:
+        ways: of a single series, what becomes of its sequences, in a panel of its own.
+    """
     with mpl.rc_context(STYLE):
-        figure, (left, middle, right) = panels(3)
+        figure, (left, middle, right, *others) = panels(3 if ways is None else 4)
+        if ways is not None:
+            stack(others[0], ways)
+            others[0].set_ylabel("share of sequences")
         first = next(iter(results.values()))[0]
         for index, (name, cells) in enumerate(results.items()):
             lengths = cells[0].lengths
             rows = {
                 left: ([[right.value for right in cell.accuracy] for cell in cells], (0.0, 1.0)),
                 middle: ([cell.peak_height for cell in cells], (0.0, 1.0)),
-                right: ([cell.selected_offset for cell in cells], (1 - lengths, 0.0)),
             }
             for axes, (values, bounds) in rows.items():
                 curve(axes, index, name, lengths, np.array(values, float), bounds)
+            seeds(right, index, lengths, [cell.selected_offset for cell in cells])
         for axes, title, label in (
             (left, "Accuracy", _share_of(results)),
             (middle, "Peak height", "largest mean attention"),
@@ -65,21 +76,26 @@ def against_length(results: Mapping[str, Sequence[CellResult]]) -> Figure:
         if targets is not None and len(every) == 1:
             _reference(right, "target", first.lengths, targets)
         whole_numbers(right, "y", 1 - max(cells[0].lengths.max() for cells in results.values()), 0)
+        right.set_xlim(left.get_xlim())
         if not _selects(results).any():
-            right.text(0.5, 0.5, "no selection", transform=right.transAxes, ha="center", va="center", color="0.35")
-        legend(figure, [left], map(len, results.values()))
+            above = {"facecolor": "white", "edgecolor": "none", "pad": 2}  # of a target that varies with length
+            right.text(0.5, 0.8, "no selection", transform=right.transAxes, ha="center", color="0.35", bbox=above)
+        said = "; selected offsets: one marker a seed"
+        legend(figure, [left, *others], map(len, results.values()), said, columns=3 if others else 4)
         return figure
 
 
 def _reference(axes: Axes, name: str, lengths: np.ndarray, values: Sequence[float] | np.ndarray) -> None:
-    """A dashed line at what curves are held against, across the panel where it is the same at every length."""
-    right = axes.get_xlim()[1]
+    """A dashed line at what curves are held against, across the panel where it is the same at every length.
+
+    Its name stands beside the panel, where nothing is drawn over it.
+    """
     if len({*values}) == 1:
         axes.axhline(values[0], color="0.35", dashes=(4, 3), linewidth=1)
     else:
-        right = lengths[-1]
         axes.plot(lengths, values, color="0.35", dashes=(4, 3), linewidth=1)
-    note(axes, name, (right, values[-1]), shift=(-2, -9))
+    axes.annotate(name, (1, values[-1]), (3, 0), axes.get_yaxis_transform(), "offset points", va="center",
+                  color="0.35", fontsize=7.5, annotation_clip=False)  # fmt: skip
 
 
 def _mark_training(axes: Axes, result: CellResult) -> None:
@@ -101,7 +117,7 @@ def _selects(results: Mapping[str, Sequence[CellResult]]) -> np.ndarray:
 
 def _selection(results: Mapping[str, Sequence[CellResult]]) -> str:
     """What the axis of selected offsets shows."""
-    return "key - query" if _selects(results).all() else "key - query, of seeds that select one"
+    return "key - query" if _selects(results).all() else "key - query,\nof seeds that select one"
 
 
 def profiles(results: Mapping[str, Sequence[CellResult]]) -> Figure:
@@ -152,7 +168,7 @@ def carrier_and_decay(cells: Sequence[CellResult]) -> Figure:
         fits = [cell.dilution for cell in cells]
         alpha, c, r2 = (float(np.mean([getattr(fit, name) for fit in fits])) for name in ("alpha", "c", "r2"))
         grid = np.linspace(first.lengths.min(), first.lengths.max(), 100)
-        label = f"1/({alpha:.2f} + {c:.4f} (L - 1)), R² = {r2:.3f}"
+        label = f"1/({alpha:.2f} {'-' if c < 0 else '+'} {abs(c):.4f} (L - 1)), R² = {r2:.3f}"
         right.plot(grid, 1 / (alpha + c * (grid - 1)), color=COLOURS[1], linestyle="--", label=label)
         right.set(title="Peak height and decay law", xlabel="length L", ylabel="largest mean attention", ylim=(0, 1.04))
         _mark_training(right, first)

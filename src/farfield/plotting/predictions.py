@@ -37,7 +37,9 @@ def prediction_tables(found: Prediction, nearest: Sequence[str]) -> Iterable[Tab
         yield "Scores of the selected kernel in the longest row, nearest offsets:"
         yield _witness(found)
     if nearest:
-        yield f"Encodings that carry this task over at their defaults: {', '.join(nearest)}."
+        yield f"Other encodings that carry this task over at their defaults: {', '.join(nearest)}."
+    elif found.verdict == "carries over":
+        yield "No other encoding carries this task over at its defaults."
     else:
         yield "No encoding carries this task over by positions alone; content or depth may (docs/realizability.md)."
 
@@ -50,18 +52,21 @@ def _numbers(found: Prediction) -> Table:
     table.add_row(f"realizable to {found.trained}", yes[found.realizable_at_trained])
     table.add_row(f"realizable to {found.tested} (static bound)", yes[found.realizable_at_tested])
     if found.alpha is not None:
-        table.add_row(f"alpha, share of rows {found.trained} to {found.tested - 1} won", f"{found.alpha:.3f}")
+        first, last = found.trained, found.tested - 1
+        rows = f"row {first}" if first == last else f"rows {first} to {last}"
+        table.add_row(f"alpha, share of {rows} won", f"{found.alpha:.3f}")
     if found.tied:
         table.add_row("rows that tie, counted as lost; training may win them", f"{found.tied:.3f}")
     if found.interval is not None and found.open is not None:
         low, high = found.interval
-        table.add_row(f"interval within {found.open.budget:g} norms", f"{low:.3f} to {high:.3f}")
+        others = f"alpha of any other such kernel, of up to {found.open.budget:g} times its norm"
+        table.add_row(others, f"{low:.3f} to {high:.3f}")
     if found.initial is not None:
         table.add_row("alpha under initialization", f"{found.initial.mean:.3f}, sd {found.initial.deviation:.3f}")
     if found.margin is not None:
         table.add_row("margin / norm of the kernel", f"{found.margin:.4g}")
     if found.mass is not None and found.curve is not None:
-        ends = (found.trained + 1, found.tested)
+        ends = sorted({found.trained + 1, found.tested})
         masses = ", ".join(f"{found.mass_at(length):.3f} at {length}" for length in ends)
         table.add_row(f"mass on the target, logit scale {found.logit_scale:.2f}", masses)
     return table
@@ -69,9 +74,7 @@ def _numbers(found: Prediction) -> Table:
 
 def _witness(found: Prediction) -> Table:
     assert found.witness is not None
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="The selected kernel's scores, last row", title_justify="left"
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("offset", justify="right")
     table.add_column("score", justify="right")
     table.add_column("")

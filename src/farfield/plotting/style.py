@@ -148,6 +148,13 @@ def curve(
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
 
 
+def seeds(axes: Axes, index: int, x: np.ndarray, rows: Sequence[np.ndarray]) -> None:
+    """One marker a seed and point, of the colour and kind of the curve numbered ``index``; darker where seeds agree."""
+    style: dict[str, Any] = style_of(index) | {"linestyle": "none"}
+    for row in rows:
+        axes.plot(x, row, alpha=0.4, markersize=4, markeredgewidth=0, **style)
+
+
 def whole_numbers(axes: Axes, which: Literal["x", "y"], least: float = -np.inf, most: float = np.inf) -> None:
     """Ticks at whole numbers alone, for an axis of lengths, offsets, positions or counts; to be called after drawing.
 
@@ -188,16 +195,18 @@ def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, flo
     axes.annotate(text, at, shift, textcoords="offset points", ha="right", color="0.35", fontsize=7.5)
 
 
-def legend(figure: Figure, panels: Sequence[Axes], seeds: Iterable[int]) -> None:
+def legend(figure: Figure, panels: Sequence[Axes], seeds: Iterable[int], more: str = "", columns: int = 4) -> None:
     """One legend outside the panels, under a line that says what curves and bands are.
 
     Args:
         seeds: how many each curve shows.
+        more: to be said of several seeds after that.
+        columns: of entries, at most.
     """
     entries = {
         label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     n = "/".join(str(count) for count in sorted({*seeds}))
-    title = "one seed" if n == "1" else f"mean over n = {n} seeds; bands: its 95% interval (Student t)"
-    figure.legend(entries.values(), entries, loc="outside lower center", ncols=min(len(entries), 4), title=title,
+    title = "one seed" if n == "1" else f"mean over n = {n} seeds; bands: its 95% interval (Student t){more}"
+    figure.legend(entries.values(), entries, loc="outside lower center", ncols=min(len(entries), columns), title=title,
                   title_fontsize=7.5)  # fmt: skip

@@ -56,9 +56,9 @@ class FeatureMap(abc.ABC):
             return None
         of_key = key.astype(np.int64)
         if self.reads == "key":
-            return of_key
+            return np.asarray(of_key)
         of_query = query.astype(np.int64)
-        return of_query - of_key if self.reads == "offset" else of_query * FARTHEST + of_key
+        return np.asarray(of_query - of_key if self.reads == "offset" else of_query * FARTHEST + of_key)
 
     def differences(
         self, query: Real[np.ndarray, " case"], winner: Real[np.ndarray, " case"], loser: Real[np.ndarray, " case"]
@@ -160,7 +160,7 @@ class OneHot(FeatureMap):
                 "a table has no entry for a position between whole numbers, and what it reads in between is no "
                 "one-hot vector: predict with positions such as fixed, clamp or rescale"
             )
-        return self.cell(*np.broadcast_arrays(query, key))
+        return np.asarray(self.cell(*np.broadcast_arrays(query, key)))
 
     def features(self, query: Position, key: Position) -> Float[np.ndarray, "... size"]:
         index, known = self._index(self.cells(query, key))

@@ -59,7 +59,7 @@ class Shortest(NamedTuple):
     @property
     def ruled_out(self) -> bool:
         """Whether it is proven that there is none whose margins would show above the rounding of its scores."""
-        return not self.found and self.least >= self.limit
+        return not self.found and bool(self.least >= self.limit)
 
 
 def shortest(matrix: Float[np.ndarray, "constraint feature"], margins: Float[np.ndarray, " constraint"]) -> Shortest:

@@ -30,7 +30,7 @@ class Line:
 
     def index(self, rows: Int[np.ndarray, "..."], places: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
         """Entries of the line for places in rows n; the same turns entries into places."""
-        return places if self.features.reads == "key" else rows - places
+        return places if self.features.reads == "key" else np.asarray(rows - places)
 
     @property
     def targets(self) -> Int[np.ndarray, " row"]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Real
 
 from farfield.errors import FarfieldError
 from farfield.intervals import clustered
-from farfield.lengths import range_of
+from farfield.lengths import Lengths, range_of
 
 
 class Accuracy(NamedTuple):
@@ -29,13 +29,13 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(
-    correct: int,
-    tested: int,
+    correct: int | np.integer,
+    tested: int | np.integer,
     chance: float,
     *,
-    clusters: int,
-    wrong_moments: Float[np.ndarray, " 3"],
-    unanswered: int = 0,
+    clusters: int | np.integer,
+    wrong_moments: Real[np.ndarray, " 3"],
+    unanswered: int | np.integer = 0,
 ) -> Accuracy:
     """Accuracy with its interval.
 
@@ -72,9 +72,7 @@ class RangeMeans(NamedTuple):
     longer: float
 
 
-def range_means(
-    values: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"], shortest: int, longest: int
-) -> RangeMeans:
+def range_means(values: Float[np.ndarray, " length"], lengths: Lengths, shortest: int, longest: int) -> RangeMeans:
     """Means over test lengths that are shorter than training, trained, and longer."""
     ranges = np.array([range_of(length, shortest, longest) for length in lengths])
 

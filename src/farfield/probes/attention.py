@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from farfield.errors import FarfieldError
+from farfield.lengths import Lengths
 
 # Mean weights that differ by less, relative to the larger one, are equal but for rounding.
 TIE = 1e-6
@@ -16,9 +16,7 @@ TIE = 1e-6
 NOISE = 3.0
 
 
-def peak_height(
-    mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
-) -> Float[np.ndarray, " length"]:
+def peak_height(mean_attention: Float[np.ndarray, "length position"], lengths: Lengths) -> Float[np.ndarray, " length"]:
     """Largest mean attention weight at each length (arXiv 2607.18759, section 5, metrics).
 
     Uniform attention has 1 / length; a peak is one by what it is above that.
@@ -28,7 +26,7 @@ def peak_height(
 
 def selected_offset(
     mean_attention: Float[np.ndarray, "length position"],
-    lengths: Int[np.ndarray, " length"],
+    lengths: Lengths,
     error: Float[np.ndarray, "length position"] | None = None,
     *,
     skip_first: bool = False,
@@ -47,7 +45,7 @@ def selected_offset(
 
 def pin(
     mean_attention: Float[np.ndarray, "length position"],
-    lengths: Int[np.ndarray, " length"],
+    lengths: Lengths,
     error: Float[np.ndarray, "length position"] | None = None,
     *,
     skip_first: bool = False,
@@ -84,7 +82,7 @@ def _largest(row: Float[np.ndarray, " position"], error: Float[np.ndarray, " pos
 
 
 def relative_profiles(
-    mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
+    mean_attention: Float[np.ndarray, "length position"], lengths: Lengths
 ) -> Float[np.ndarray, "length offset"]:
     """Mean attention by offset -(shortest - 1) .. 0, the range that every length has.
 
@@ -107,14 +105,12 @@ def profile_distance(profiles: Float[np.ndarray, "length offset"]) -> Float[np.n
     return 0.5 * np.abs(shares[:, None] - shares[None]).sum(axis=-1)
 
 
-def equivariance_error(
-    mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]
-) -> float:
+def equivariance_error(mean_attention: Float[np.ndarray, "length position"], lengths: Lengths) -> float:
     """Largest :func:`profile_distance` between any two lengths, in relative coordinates."""
     return float(profile_distance(relative_profiles(mean_attention, lengths)).max())
 
 
-def absolute_error(mean_attention: Float[np.ndarray, "length position"], lengths: Int[np.ndarray, " length"]) -> float:
+def absolute_error(mean_attention: Float[np.ndarray, "length position"], lengths: Lengths) -> float:
     """The same in absolute coordinates, over the positions that every length has."""
     _require(mean_attention, lengths)
     return float(profile_distance(mean_attention[:, : int(min(lengths))]).max())
@@ -134,7 +130,7 @@ def offset_profile(weights: Float[np.ndarray, "sequence row key"], span: int) ->
     return np.mean([weights[:, row, row - span + 1 : row + 1].mean(axis=0) for row in rows], axis=0)
 
 
-def _require(attention: Float[np.ndarray, "row position"], lengths: Iterable[int], least: int = 1) -> None:
+def _require(attention: Float[np.ndarray, "row position"], lengths: Lengths, least: int = 1) -> None:
     positions = attention.shape[-1]
     for length in lengths:
         if not least <= length <= positions:

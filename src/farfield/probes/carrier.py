@@ -73,8 +73,8 @@ def _quotient(numerator: Any, denominator: Any) -> float:
 
 
 def carrier(
-    queries: Float[np.ndarray, "sample width"],
-    keys: Float[np.ndarray, "sample width"],
+    queries: Float[np.ndarray, "query width"],
+    keys: Float[np.ndarray, "key width"],
     offsets: Int[np.ndarray, " offset"],
     reach: int,
     target: int | None,

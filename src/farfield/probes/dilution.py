@@ -13,10 +13,14 @@ from scipy import stats
 
 from farfield.errors import FarfieldError
 from farfield.intervals import LEVEL
+from farfield.lengths import Lengths
+
+# R² from which a fit is called a law: lengths explain at least half of what varies.
+LEAST_R2 = 0.5
 
 
 class Dilution(NamedTuple):
-    """The decay law a(L) = 1 / (alpha + c (L - 1)), fitted.
+    """The decay law a(L) = 1 / (alpha + c (L - 1)), fitted. A fit need not be a law: :attr:`holds` says which is.
 
     Attributes:
         alpha, c: intercept and slope of 1/a on L - 1.
@@ -30,8 +34,13 @@ class Dilution(NamedTuple):
     alpha_interval: tuple[float, float]
     c_interval: tuple[float, float]
 
+    @property
+    def holds(self) -> bool:
+        """Whether peaks fall as the law says: the slope is positive, and R² at least :data:`LEAST_R2`, 0.5."""
+        return self.c > 0 and self.r2 >= LEAST_R2
 
-def fit(heights: Float[np.ndarray, " length"], lengths: Int[np.ndarray, " length"]) -> Dilution:
+
+def fit(heights: Float[np.ndarray, " length"], lengths: Lengths) -> Dilution:
     """Ordinary least squares of 1/height on L - 1.
 
     NaN where it cannot be fitted: fewer than three lengths, or a height of zero.
@@ -71,7 +80,7 @@ def margin(profile: Float[np.ndarray, " offset"], offsets: Int[np.ndarray, " off
     return float(profile[~others][0] - profile[others].max())
 
 
-def target_bound(margin: float, lengths: Int[np.ndarray, " length"]) -> Float[np.ndarray, " length"]:
+def target_bound(margin: float | Float[np.ndarray, " length"], lengths: Lengths) -> Float[np.ndarray, " length"]:
     """Least weight 1/(1 + (L - 1) e^-mu) that a margin mu leaves the target (Corollary 2).
 
     Raises:

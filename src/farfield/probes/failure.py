@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 
+from farfield.lengths import Lengths
 from farfield.probes.attention import pin
 
 # The ways, in the order in which they are decided.
@@ -46,7 +47,7 @@ class Ways(NamedTuple):
 def keeps_rule(
     mean_attention: Float[np.ndarray, "length position"],
     error: Float[np.ndarray, "length position"] | None,
-    lengths: Int[np.ndarray, " length"],
+    lengths: Lengths,
     targets: Int[np.ndarray, " length"],
 ) -> Bool[np.ndarray, " length"]:
     """Whether the target has the largest mean attention at each length, alone, beyond chance.
@@ -61,8 +62,8 @@ def keeps_rule(
 def ways(
     tested: Int[np.ndarray, " length"],
     correct: Int[np.ndarray, " length"],
-    selected: Int[np.ndarray, " length"],
-    wrong_selected: Int[np.ndarray, " length"],
+    selected: Real[np.ndarray, " length"],
+    wrong_selected: Real[np.ndarray, " length"],
     kept: Bool[np.ndarray, " length"],
 ) -> Ways:
     """Shares from counts of one head, in which every sequence is asked once.

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from farfield.errors import FarfieldError
+from farfield.lengths import Lengths
 
 
 class TargetDilution(NamedTuple):
@@ -47,9 +48,7 @@ def rival_sums(g: Float[np.ndarray, " offset"], logit_scale: float) -> Float[np.
     return np.cumsum(terms, out=terms)
 
 
-def target_masses(
-    rivals: Float[np.ndarray, " offset"], offset: int, lengths: Int[np.ndarray, " length"]
-) -> Float[np.ndarray, " length"]:
+def target_masses(rivals: Float[np.ndarray, " offset"], offset: int, lengths: Lengths) -> Float[np.ndarray, " length"]:
     """The target's weight at each length, 0 at those too short to hold it, with ``rivals`` from :func:`rival_sums`.
 
     Raises:

@@ -101,7 +101,7 @@ def settings_of(columns: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
     """A configuration without its seeds, as a study file names and writes it.
 
     Args:
-        columns: of :func:`farfield.store.columns.describe`.
+        columns: of a store's cell, or its parts as a user writes them.
         config: of the cell.
     """
     lengths = {"lengths": f"{config['shortest']}:{config['longest']}", "test": text_of(config["lengths"])}

@@ -22,7 +22,6 @@ from farfield.reporting.warnings import problems
 from farfield.results.measures import kind_of, names_of
 from farfield.seeds.scores import FIT, PROBES, Outcome
 from farfield.seeds.summary import Interval, Summary, summarize
-from farfield.store.columns import describe
 from farfield.store.reader import OpenStore
 from farfield.store.status import Standing, failure, standing
 from farfield.study import record
@@ -104,7 +103,7 @@ def _asked_for(known: Record) -> _Wanted:
     for point in known.study.points(known.budget):
         config = _plain(point.cell.config())
         setting = setting_of(config)
-        about[setting] = settings_of(describe("", config, {}, parts_text(config)), config)
+        about[setting] = settings_of(parts_text(config), config)
         cells[setting] = {point.cell.with_seeds(one).identity: (one.model, one.data) for one in seeds}
     return _Wanted(about, cells)
 
@@ -131,7 +130,7 @@ def _failures(folder: Path, state: Standing) -> list[Failure]:
     for identity, reason in state.failures.items():
         _, config = failure(folder / f"{identity}.failed.json")
         try:
-            about: Any = settings_of(describe(identity, config, {}), config)
+            about: Any = settings_of(parts_text(config), config)
         except (KeyError, TypeError, ValueError):
             about = None
         found.append(Failure(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))

@@ -20,7 +20,7 @@ from farfield.reporting.model import Content, Setting
 from farfield.reporting.numbers import interval_kind_of, interval_of, of, share_of, three
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import what_became, what_ran
-from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of
+from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of, notes_on_charts
 from farfield.results.measures import counted_by, kind_of, meaning_of, title_of
 from farfield.seeds.summary import FIT, PROBES, bounds_of
 from farfield.store.files import check_writable, write_atomically
@@ -119,6 +119,7 @@ def render(content: Content, again: str, files: str) -> str:
         failures=None if failures is None else inline(to_svg(failures)),
         most_charts=MOST_CHARTS,
         charts_left_out=left_out_of(content),
+        notes_on_charts=notes_on_charts(content),
         title_of=title_of,
         counted_by=counted_by,
         range_at=partial(range_at, shown),

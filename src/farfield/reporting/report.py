@@ -12,7 +12,7 @@ from farfield.reporting.gather import gather
 from farfield.reporting.model import Content
 from farfield.reporting.page import check_page, command_of, write_page
 from farfield.reporting.sentences import to_json
-from farfield.store.index import FIGURES, PAGE
+from farfield.store.folder import FIGURES, PAGE
 
 INTERVALS = ("t", "bootstrap")
 

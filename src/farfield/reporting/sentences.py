@@ -91,7 +91,7 @@ SAID: dict[str, str] = {
     "rule moved": "Lost because the rule moves (mean attention picks another key)",
     "outcompeted": "Lost to competition (mean attention keeps the right key; in single sequences another is larger)",
     "diluted": "Lost to dilution (the right key has the largest weight, and too little of it)",
-    "fails": "Lost (the right key is not at a place of its own, so how cannot be told)",
+    "fails": "Lost (how is told only where one token a sequence is asked for, its right key at one place in all)",
     "not learned": "Not learned within the trained lengths",
     "not tested": "Not tested beyond the trained lengths",
     "diverged": "Diverged in every seed",

@@ -1,4 +1,4 @@
-"""How every setting of a study fails, by length: the stacked charts of a report."""
+"""How every setting of a study fails, by tested length: the stacked bars of a report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from farfield.plotting.ways import WaysPanel, ways_figure
 from farfield.probes.failure import WAYS
 from farfield.reporting.model import Content, Setting
+from farfield.reporting.sentences import MOST_NAMES
 
 # Charts that a figure holds.
 MOST_CHARTS = 12
@@ -32,6 +33,33 @@ def left_out_of(content: Content) -> int:
     return max(0, len(charts_of(content)) - MOST_CHARTS)
 
 
+def notes_on_charts(content: Content) -> list[str]:
+    """What is to be known of the charts: what "not learned" means, and which settings have none and why."""
+    notes, names = [], defaultdict(list)
+    if any(not chart.learned for chart in charts_of(content)):
+        notes.append(
+            "Not learned: fewer than half of the seeds fit within the trained lengths; no rule was there to move."
+        )
+    for setting in content.settings:
+        if _chart(setting) is None:
+            names[_why(setting)].append(setting.place.label)
+    return notes + [f"Left out, since {why}: {'; '.join(_few(some))}." for why, some in names.items()]
+
+
+def _why(setting: Setting) -> str:
+    """Why a setting has no chart."""
+    if setting.summary is None:
+        return "no seed has finished"
+    if setting.outcome == "diverged":
+        return "every seed diverged"
+    return "more than the last token is asked for, or the right key is elsewhere in every sequence"
+
+
+def _few(names: list[str]) -> list[str]:
+    left = len(names) - MOST_NAMES
+    return names if left <= 1 else [*names[:MOST_NAMES], f"and {left} more"]
+
+
 def _chart(setting: Setting) -> WaysPanel | None:
     if setting.summary is None:
         return None
@@ -45,4 +73,5 @@ def _chart(setting: Setting) -> WaysPanel | None:
     shares = {name: np.array([means[name][length] for length in lengths]) for name in WAYS}
     shares["right"] = np.array([means["accuracy"][length] for length in lengths])
     config = setting.summary.config
-    return WaysPanel(setting.place.label, lengths, shares, (config["shortest"], config["longest"]))
+    trained = config["shortest"], config["longest"]
+    return WaysPanel(setting.place.label, lengths, shares, trained, setting.outcome != "not learned")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from farfield.store import files, shards
+from farfield.store import files
+from farfield.store.cell_file import TENSORS, file_name, hash_of
 
 # Who looks through a store does not wait for jax.
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Checkpoints:
             return
         arrays: dict[str, Any] = {str(index): np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
         content = save({CELL: _bytes(_name(cell)), STEP: np.array(step, np.int64), **arrays})
-        path = self._place / shards.tensors_name(_name(cell), _checksum(content))
+        path = self._place / file_name(_name(cell), hash_of(content), "safetensors")
         with contextlib.suppress(OSError):
             self._place.mkdir(exist_ok=True)
             earlier = self._files(cell)
@@ -81,8 +81,8 @@ def leftovers(folder: Path) -> list[Path]:
 
 def whole(path: Path) -> bool:
     """Whether a checkpoint holds what was written; OSError if it is gone."""
-    match = shards.TENSORS.fullmatch(path.name)
-    return match is not None and _checksum(path.read_bytes()).startswith(match[2])
+    match = TENSORS.fullmatch(path.name)
+    return match is not None and hash_of(path.read_bytes()).startswith(match[2])
 
 
 def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
@@ -91,7 +91,7 @@ def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
 
     try:
         content = path.read_bytes()
-        if shards.tensors_name(_name(cell), _checksum(content)) != path.name:
+        if file_name(_name(cell), hash_of(content), "safetensors") != path.name:
             return None
         arrays = load(content)
         if not np.array_equal(arrays.pop(CELL), _bytes(_name(cell))):  # renamed
@@ -105,10 +105,6 @@ def _read(path: Path, cell: Cell, like: Trained) -> tuple[int, Trained] | None:
     if not 0 < step < cell.steps or {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
         return None
     return step, jax.tree.unflatten(structure, [arrays[str(index)] for index in range(len(leaves))])
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _bytes(text: str) -> np.ndarray:

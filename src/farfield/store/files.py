@@ -1,4 +1,4 @@
-"""Files written whole or not at all, by many processes at once, and what is said when they cannot be."""
+"""Files that are written whole or not at all, by many processes at once, and the errors for files that cannot be."""
 
 from __future__ import annotations
 
@@ -8,53 +8,41 @@ import socket
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from farfield.errors import FarfieldError
 
 TEMPORARY = ".writing"
 
 
-class State(NamedTuple):
-    """Size in bytes and time of change in nanoseconds of a file: another state means another content."""
-
-    size: int
-    changed: int
-
-
-def state_of(status: os.stat_result) -> State:
-    """The state that the system reports of a file."""
-    return State(status.st_size, status.st_mtime_ns)
-
-
-def write_atomically(path: Path, fill: Callable[[Path], Any], *, new: bool = False) -> State:
-    """Write under a temporary name, flush to disk, rename, flush the folder; returns the state of what was written.
+def write_atomically(path: Path, fill: Callable[[Path], Any], *, new: bool = False) -> None:
+    """Write under a temporary name, flush to disk, rename, and flush the folder.
 
     Args:
+        path: name of the finished file.
+        fill: writes the content to the name it is given.
         new: raise FileExistsError if something has that name already, where the file system can tell.
     """
     temporary = temporary_name(path)
     try:
         fill(temporary)
         flush(temporary)
-        state = state_of(temporary.stat())  # before the renaming, after which another writer may have replaced it
         if not (new and _link(temporary, path)):
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     flush(path.parent)
-    return state
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError if :func:`write_atomically` could not write a file, as where its name leaves no room for more."""
+    """Raise OSError if :func:`write_atomically` could not write a file, for example because its name is too long."""
     temporary = temporary_name(path)
     temporary.write_bytes(b"")
     temporary.unlink(missing_ok=True)
 
 
 def _link(temporary: Path, path: Path) -> bool:
-    """Give a file a second name that nothing has; whether the file system knows how to."""
+    """Give a file a second name that must be free; return whether the file system has hard links."""
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
@@ -64,14 +52,8 @@ def _link(temporary: Path, path: Path) -> bool:
     return True
 
 
-def temporary_name(path: Path) -> Path:
-    """A name beside ``path`` that says who writes it, and that no other writer takes."""
-    writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
-    return path.with_name(f"{path.name}.{machine()}.{writer}{TEMPORARY}")
-
-
 def flush(path: Path) -> None:
-    """Have the system write a file or a folder to disk; a folder only where its file system knows how to."""
+    """Have the system write a file or a folder to disk; a folder only where its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -82,16 +64,25 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+# Temporary names
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a name beside ``path`` that tells its writer and that no other writer takes."""
+    writer = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"  # several threads may write the same cell
+    return path.with_name(f"{path.name}.{machine()}.{writer}{TEMPORARY}")
+
+
 def machine() -> str:
-    """This machine's name and, of containers that share one, the space in which their processes are numbered."""
+    """Return this machine's name with the namespace of its process numbers, because containers may share a name."""
     try:
         return f"{socket.gethostname()}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return socket.gethostname()
 
 
 def writer_of(leftover: Path) -> tuple[str, int] | None:
-    """Machine and process that a temporary file's name gives; None if it is not such a name."""
+    """Return machine and process of a temporary file; None for a name that :func:`temporary_name` does not give."""
     name, _, process = leftover.name.removesuffix(TEMPORARY).rpartition(".")
     number = process.partition("-")[0]
     if not leftover.name.endswith(TEMPORARY) or not number.isdigit():
@@ -100,7 +91,7 @@ def writer_of(leftover: Path) -> tuple[str, int] | None:
 
 
 def abandoned(leftover: Path) -> bool:
-    """Whether a temporary file was left by a process of this machine that is gone."""
+    """Whether the process that wrote a temporary file ran on this machine and has ended."""
     writer = writer_of(leftover)
     if writer is None or writer[0] != machine():
         return False
@@ -113,25 +104,66 @@ def abandoned(leftover: Path) -> bool:
     return False
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of processes of this machine that have ended."""
+    for leftover in folder.glob(f"*{TEMPORARY}"):
+        if abandoned(leftover):
+            leftover.unlink(missing_ok=True)
+
+
+# Errors
+
+
 def first_line(reason: BaseException) -> str:
-    """The first line of an error's text."""
+    """Return the first line of an error's text."""
     return str(reason).partition("\n")[0].strip()
 
 
-# What the system may say of a write, for DuckDB wraps it in an account of its own.
-SAID = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT)]
+# The system's own words, which DuckDB repeats within a longer message.
+SYSTEM_WORDS = [
+    os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT)
+]
 
 
 def in_words(reason: BaseException) -> str:
-    """Why something could not be written, in the system's words where it has any."""
+    """Return why something could not be written, in the system's words where it has any."""
     if isinstance(reason, OSError) and reason.strerror:
         return reason.strerror
-    return next((said for said in SAID if said in str(reason)), first_line(reason))
+    return next((words for words in SYSTEM_WORDS if words in str(reason)), first_line(reason))
 
 
 def cannot_write(folder: Path, reason: BaseException) -> FarfieldError:
-    """The error for a store that cannot be written to."""
+    """Return the error for a store that cannot be written to."""
     return FarfieldError(
         f"cannot write to {folder}: {in_words(reason)}; what is finished is kept: once this is mended, run the same "
         "command again"
     )
+
+
+def check_output(output: Path, *, force: bool) -> Path:
+    """Return the file that a user names to be written, with links followed.
+
+    Args:
+        output: as the user names it.
+        force: whether an existing file may be replaced.
+
+    Raises:
+        FarfieldError: for a folder, a device or a pipe, an existing file, and a file in a folder that does not exist.
+    """
+    try:
+        file = output.resolve()
+        if file.is_dir():
+            raise FarfieldError(f"{output} is a folder: name a file in it")
+        if not file.parent.is_dir():
+            raise FarfieldError(f"there is no folder {file.parent}: make it, or name a file in one that exists")
+        there = file.exists()
+        if not there:
+            check_writable(file)
+    except (OSError, RuntimeError) as reason:  # a name that is too long, or links that lead in a circle
+        said = getattr(reason, "strerror", None) or reason
+        raise FarfieldError(f"cannot write {output}: {said}; name another file") from None
+    if there and not file.is_file():
+        raise FarfieldError(f"{output} is a device or a pipe: name a file")
+    if there and not force:
+        raise FarfieldError(f"{output} is there already: name another file, or --force to write over it")
+    return file

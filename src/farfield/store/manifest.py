@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from farfield.errors import FarfieldError
 from farfield.store.files import cannot_write, write_atomically
-from farfield.store.index import RECORD
-from farfield.store.shards import versions
+from farfield.store.folder import RECORD
+from farfield.store.versions import versions
 
 ANEW = "the next run of the study writes it anew"
 

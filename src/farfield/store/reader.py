@@ -18,11 +18,10 @@ from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION
 from farfield.probes.failure import WAYS
 from farfield.seeds.scores import PROBES, Outcome
-from farfield.store import index
 from farfield.store.files import first_line
-from farfield.store.index import Listing
+from farfield.store.folder import Contents, Listing, listing, read_cells
 from farfield.store.interrupting import interruptible
-from farfield.store.shards import Fault, quoted
+from farfield.store.tables import open_tables, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -43,7 +42,7 @@ class Table(NamedTuple):
 
 
 class OpenStore:
-    """A store as it was when it was opened, in memory; nothing in its folder is changed, but for the index.
+    """A store as it was when it was opened, in memory; nothing in its folder is changed.
 
     Args:
         folder: of a store.
@@ -51,7 +50,7 @@ class OpenStore:
     Attributes:
         folder: the same.
         listing: names and sizes of its files.
-        faults: shards that are left out, with the reason, by path.
+        contents: its finished cells, and the files that are left out.
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
@@ -59,16 +58,15 @@ class OpenStore:
 
     def __init__(self, folder: Path | str) -> None:
         given = checked_folder("folder", folder)
-        loaded = index.load(given)
+        self.listing: Listing = listing(given)
+        self.contents: Contents = read_cells(given, self.listing)
         self.folder = absolute(given)
-        self.listing: Listing = loaded.listing
-        self.faults: dict[Path, Fault] = loaded.faults
-        self._connection = loaded.connection
+        self._connection = open_tables(self.contents.cells)
         # What is asked of it later cannot reach beyond these tables.
         self._connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
     def __repr__(self) -> str:
-        return f"<store {self.folder}: {len(self.listing.shards) - len(self.faults)} cells>"
+        return f"<store {self.folder}: {len(self.contents.cells)} cells>"
 
     def cells(self) -> pandas.DataFrame:
         """One row a finished cell: its settings as a user writes them, whether it diverged, versions, platform."""
@@ -123,7 +121,7 @@ class OpenStore:
     def sql(self, query: str) -> pandas.DataFrame:
         """What a query of the tables ``measurements`` and ``cells`` finds; columns of one name are numbered.
 
-        >>> ff.open("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
+        >>> ff.open_store("runs").sql("SELECT encoding, avg(value) FROM measurements "   # doctest: +SKIP
         ...                     "WHERE probe = 'accuracy' AND length = 48 GROUP BY encoding")
 
         Raises:
@@ -236,11 +234,11 @@ class OpenStore:
         return found
 
 
-def open(folder: Path | str) -> OpenStore:
+def open_store(folder: Path | str) -> OpenStore:
     """Open a store to read it.
 
     >>> import farfield as ff
-    >>> ff.open("runs").measurements().groupby(["encoding", "length"]).value.mean()     # doctest: +SKIP
+    >>> ff.open_store("runs").measurements().groupby(["encoding", "length"]).value.mean()     # doctest: +SKIP
 
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.

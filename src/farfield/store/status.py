@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farfield._checks import checked_folder
-from farfield.identity import DATA_VERSION, data_version_of
-from farfield.store import index, manifest
-from farfield.store.reader import OpenStore
+from farfield.cell_text import parts_text
+from farfield.identity import DATA_VERSION, identity_of, model_of, setting_of
+from farfield.store import manifest
+from farfield.store.cell_file import StoredCell
+from farfield.store.folder import listing, read_cells, require_store
+
+# Who asks for the status alone does not wait for DuckDB.
+if TYPE_CHECKING:
+    from farfield.store.reader import OpenStore
 
 
 class Group(NamedTuple):
@@ -117,38 +125,42 @@ class Standing:
 
 
 def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
-    """Where a store stands. Tensors are not read: :func:`farfield.store.verify.verify` reads everything.
+    """Return where a store stands. Tensors are not read: :func:`farfield.store.verify.verify` reads everything.
 
     Args:
+        folder: of the store.
         store: of that folder, where it is open already.
 
     Raises:
-        FarfieldError: if there is no such folder, or it cannot be read.
+        FarfieldError: if the folder does not exist or cannot be read.
     """
     folder = checked_folder("folder", folder)
-    store = OpenStore(folder) if store is None else store
-    index.require_store(folder, store.listing)
-    damaged = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "damaged"}
-    foreign = {path.name: fault.what for path, fault in store.faults.items() if fault.kind == "foreign"}
-    cells = store.rows(index.TENSORS_OF_CELLS).rows
-    damaged |= index.incomplete(cells, store.listing)
-    there = {identity for identity, *_ in cells}
+    found = listing(folder) if store is None else store.listing
+    require_store(folder, found)
+    contents = read_cells(folder, found) if store is None else store.contents
+    cells = contents.cells
+    there = {cell.identity for cell in cells}
     failures = {
-        identity: told for identity in store.listing.failures if identity not in there
-        for told in [failure(folder / f"{identity}.failed.json")]
+        identity: failure(folder / f"{identity}.failed.json")
+        for identity in found.failures if identity not in there
     }  # fmt: skip
+    faults = {
+        kind: {path.name: fault.what for path, fault in contents.faults.items() if fault.kind == kind}
+        for kind in ("damaged", "foreign")
+    }
+    settings = {cell.identity: setting_of(cell.config) for cell in cells}
     return Standing(
         folder=folder,
-        groups=_groups(store, [config for _, config in failures.values()]),
-        older=store.rows(f"SELECT COUNT(*) FROM cells WHERE data_version <> {DATA_VERSION}").rows[0][0],
-        damaged=damaged,
-        foreign=foreign,
-        asked=_asked(folder, there - {name[:16] for name in damaged}),
+        groups=_groups(cells, settings, Counter(_names(parts_text(config)) for _, config in failures.values())),
+        older=sum(cell.data_version != DATA_VERSION for cell in cells),
+        damaged=faults["damaged"] | contents.incomplete,
+        foreign=faults["foreign"],
+        asked=_asked(folder, there - {name[:16] for name in contents.incomplete}),
         failures={identity: reason for identity, (reason, _) in failures.items()},
-        identical=[Identical(*row) for row in store.rows(_IDENTICAL).rows],
-        made_by=dict(store.rows(_MADE_BY).rows),
-        writing=len(store.listing.writing),
-        bytes=store.listing.size,
+        identical=_identical(cells, settings),
+        made_by=dict(Counter(_made_by(cell.versions) for cell in cells).most_common()),
+        writing=len(found.writing),
+        bytes=found.size,
     )
 
 
@@ -160,35 +172,44 @@ def _asked(folder: Path, whole: set[str]) -> Asked | None:
     return Asked(wanted.name, wanted.budget, len(cells), len(cells & whole), len(whole - cells))
 
 
-# Tests of one model by several seeds may well agree.
-_IDENTICAL = """
-    SELECT ANY_VALUE(encoding), ANY_VALUE(task), LIST(identity ORDER BY seed) FROM cells
-    GROUP BY setting, tensors_sha256 HAVING COUNT(DISTINCT (seed, data_seed)) > 1 ORDER BY ALL
-"""
-_MADE_BY = """
-    SELECT concat('farfield ', json_extract_string(versions, 'farfield'), ', jax ',
-      json_extract_string(versions, 'jax'), ', ', platform), COUNT(*) FROM cells GROUP BY 1 ORDER BY 2 DESC
-"""
+def _made_by(versions: Mapping[str, str]) -> str:
+    farfield, jax, platform = (versions.get(name, "?") for name in ("farfield", "jax", "platform"))
+    return f"farfield {farfield}, jax {jax}, {platform}"
 
 
-def _groups(store: OpenStore, failed: list[dict[str, Any]]) -> list[Group]:
-    query = (
-        "SELECT encoding, task, COUNT(DISTINCT setting), COUNT(*), CAST(SUM(diverged::INT) AS INT) FROM cells "
-        "GROUP BY encoding, task"
+def _identical(cells: Sequence[StoredCell], settings: Mapping[str, str]) -> list[Identical]:
+    groups: dict[tuple[str, str], list[StoredCell]] = defaultdict(list)
+    for cell in sorted(cells, key=lambda cell: cell.config.get("seed", 0)):
+        groups[settings[cell.identity], cell.tensors.sha256].append(cell)
+    return sorted(
+        Identical(*_names(group[0].parts), [cell.identity for cell in group])
+        for group in groups.values()
+        # Tests of one model by several seeds may well agree.
+        if len({model_of(cell.config) for cell in group}) > 1
     )
-    groups = {(row[0], row[1]): Group(*row, failed=0) for row in store.rows(query).rows}
-    if failed:
-        from farfield.store.columns import describe
-
-        for config in failed:
-            about = describe("", config, {})
-            key = about["encoding"], about["task"]
-            group = groups.get(key, Group(*key, settings=0, cells=0, diverged=0, failed=0))
-            groups[key] = group._replace(failed=group.failed + 1)
-    return [groups[key] for key in sorted(groups)]
 
 
-# Stands for what an unreadable record does not say.
+def _names(parts: Mapping[str, str]) -> tuple[str, str]:
+    return parts.get("encoding", "?"), parts.get("task", "?")
+
+
+def _groups(cells: Sequence[StoredCell], settings: Mapping[str, str], failed: Counter[tuple[str, str]]) -> list[Group]:
+    groups: dict[tuple[str, str], list[StoredCell]] = {names: [] for names in failed}
+    for cell in cells:
+        groups.setdefault(_names(cell.parts), []).append(cell)
+    return [
+        Group(
+            *names,
+            settings=len({settings[cell.identity] for cell in group}),
+            cells=len(group),
+            diverged=sum(cell.diverged for cell in group),
+            failed=failed[names],
+        )
+        for names, group in sorted(groups.items())
+    ]
+
+
+# Stands for a record of a failure that cannot be read.
 UNREADABLE = "a record that cannot be read", {"encoding": "?", "task": "?"}
 
 
@@ -198,7 +219,7 @@ def failure(path: Path) -> tuple[str, dict[str, Any]]:
         told = json.loads(path.read_text(encoding="utf-8"))
         reason, config, identity = told["reason"], dict(told["config"]), path.name.partition(".")[0]
         named = all(isinstance(config[part]["name"], str) for part in ("encoding", "task"))
-        known = told["identity"] == identity and data_version_of(config, identity) is not None
+        known = told["identity"] == identity and identity_of(config) == identity
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return UNREADABLE
     return (reason, config) if known and named and isinstance(reason, str) else UNREADABLE

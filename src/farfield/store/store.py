@@ -1,21 +1,19 @@
-"""The store: one immutable pair of files a finished cell, under its content hash.
+"""The store: an immutable pair of files for each finished cell, :mod:`farfield.store.cell_file`, in one folder.
 
-``<identity>-<checksum>.safetensors`` holds the trained weights and what was counted; ``<identity>.parquet``
-holds the configuration, the versions, every measurement in long form, and the checksum of its sibling. Each is
-written under a temporary name, flushed to disk and renamed, the Parquet file last: a cell exists once that name
-does, so a process killed at any moment leaves either a whole cell or none. Many processes may write at once:
-the checksum in its name keeps a pair consistent even if two of them computed last digits that differ.
+Each file is written under a temporary name, flushed to disk and renamed, the JSON file last: a process that is killed
+at any moment leaves either a whole cell or none. Many processes may write at once. Equal content has an equal name;
+where two of them computed different digits, both pairs are whole, and every reader takes the same one.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
-import threading
+import math
+import time
 import warnings
 from pathlib import Path
 
-import duckdb
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
@@ -23,32 +21,31 @@ from farfield._checks import absolute, checked_folder
 from farfield.cell import Cell
 from farfield.errors import FarfieldError
 from farfield.results.result import CellResult, from_arrays, to_bytes
-from farfield.store import checkpoints, files, index, shards
-from farfield.store.files import TEMPORARY, State
-from farfield.store.plain_names import plainly_named
-from farfield.store.shards import Fault, Shard, versions
+from farfield.store import cell_file, checkpoints, files
+from farfield.store.cell_file import CELL, Fault, StoredCell
+from farfield.store.folder import listing, read_cells
+from farfield.store.versions import versions
 
-__all__ = ["TEMPORARY", "DamagedShard", "Store", "versions"]
+# The names in the folder are read again, to find cells that another process may have written, after this many times the
+# time that reading them took: at most a twentieth of a run.
+LISTED_AGAIN = 20
 
-# Cells that a writer leaves one file of the index for.
-INDEXED_TOGETHER = 256
 
-
-class DamagedShard(UserWarning):
-    """A file of the store is left out: it cannot be read whole, or is another cell's."""
+class DamagedFile(UserWarning):
+    """A file of the store is left out: it is not whole, or it belongs to another cell."""
 
 
 def unusable(folder: Path, reason: OSError) -> FarfieldError:
-    """The error for a folder that no store can be in."""
+    """Return the error for a folder that cannot hold a store."""
     return FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another folder with --out")
 
 
 class Store:
-    """Finished cells in a folder, for those who run cells; :func:`farfield.open` is for those who read them.
+    """Finished cells in a folder, for those who run cells; :func:`farfield.open_store` is for those who read them.
 
     Args:
-        folder: made if it is missing.
-        reading: leave everything as it is; nothing is to be written then.
+        folder: made if it does not exist.
+        reading: change nothing in the folder; such a store cannot be written to.
 
     Raises:
         FarfieldError: if the folder cannot be made or written to.
@@ -57,56 +54,47 @@ class Store:
     def __init__(self, folder: Path | str, *, reading: bool = False) -> None:
         self.folder = absolute(checked_folder("folder", folder))
         self._reading = reading
-        self._written: list[tuple[Shard, State]] = []
-        self._lock = threading.Lock()
-        self._told: set[Path] = set()
+        self._names: dict[str, set[str]] = {}
+        self._list_again = -math.inf
+        self._warned: set[Path] = set()
+        self._damaged: dict[str, set[Path]] = {}
         if not reading:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make the folder, see that it can be written to, and remove what dead processes left."""
+        """Make the folder, see that it can be written to, and remove what ended processes left."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             # As long as the longest name of a finished cell, which a folder far down may have no room for.
-            files.check_writable(self.folder / shards.tensors_name("0" * 16, "0" * 12))
-            with plainly_named(self.folder):
-                pass
+            files.check_writable(self.folder / cell_file.file_name("0" * 16, "0" * 64, "safetensors"))
         except OSError as reason:
             raise unusable(self.folder, reason) from None
-        self._remove_leftovers()
+        for folder in (self.folder, self.folder / checkpoints.FOLDER):
+            files.remove_leftovers(folder)
 
     def write(self, result: CellResult, made_by: dict[str, str] | None = None) -> None:
-        """Keep a finished cell.
+        """Keep a finished cell, in place of damaged files of the same cell that this store has met.
 
         Args:
+            result: the cell with everything that it measured.
             made_by: versions of what made it, those of this process by default.
 
         Raises:
             FarfieldError: if the disk is full or the folder has become unwritable.
         """
-        content = to_bytes(result)
-        cell = result.cell
-        shard = shards.make_shard(cell.identity, cell.config(), list(result.measurements()), content, made_by)
+        content, identity = to_bytes(result), result.cell.identity
+        tensors = cell_file.tensors_of(identity, content)
+        text = cell_file.encode(result.cell.config(), result.measurements(), made_by or versions(), tensors)
+        cell = self.folder / cell_file.file_name(identity, cell_file.hash_of(text), "json")
         try:
-            tensors = self._tensors(cell, shard.tensors_sha256)
-            files.write_atomically(tensors, lambda path: path.write_bytes(content))
-            state = files.write_atomically(self._shard(cell), lambda path: shards.write_shard(path, shard))
-            self._failure(cell).unlink(missing_ok=True)
-        except (OSError, duckdb.Error) as reason:
+            files.write_atomically(self.folder / tensors.file, lambda path: path.write_bytes(content))
+            files.write_atomically(cell, lambda path: path.write_bytes(text))
+            for damaged in self._damaged.pop(identity, set()) - {cell, self.folder / tensors.file}:
+                damaged.unlink(missing_ok=True)
+            self._failure(result.cell).unlink(missing_ok=True)
+        except OSError as reason:
             raise files.cannot_write(self.folder, reason) from None
-        with self._lock:
-            self._written.append((shard, state))
-            full = len(self._written) >= INDEXED_TOGETHER
-        if full:
-            self.settle()
-
-    def settle(self) -> None:
-        """Leave an index of what was written, so that whoever opens a large store need not wait."""
-        with self._lock:
-            fresh, self._written = self._written, []
-        # A few are read as fast one by one.
-        if len(fresh) >= index.FEWEST:
-            index.add(self.folder, fresh)
+        self._names.setdefault(identity, set()).add(cell.name)
 
     def write_failure(self, cell: Cell, reason: str) -> None:
         """Keep why a cell could not be finished, until it is.
@@ -123,63 +111,78 @@ class Store:
 
     def holds(self, cell: Cell) -> bool:
         """Whether a finished cell is there by name; :meth:`read` looks inside."""
-        return self._shard(cell).exists()
+        return bool(self._files(cell.identity))
 
     def read(self, cell: Cell) -> CellResult | None:
-        """A finished cell, or None if it is not there or its files are damaged (one warning a store names the file)."""
-        path = self._shard(cell)
-        if not path.exists():
-            return None
-        ((_, shard),) = shards.read_shards([path])
-        if not isinstance(shard, Shard):
-            return self._damaged(path)
-        tensors = self._tensors(cell, shard.tensors_sha256)
-        try:
-            content = tensors.read_bytes()
-            if hashlib.sha256(content).hexdigest() != shard.tensors_sha256:
-                return self._damaged(tensors)
-            return from_arrays(cell, load(content))
-        except (OSError, KeyError, SafetensorError):
-            return self._damaged(tensors)
+        """Return a finished cell; None if it is not there or damaged, with one warning for each damaged file."""
+        for path in self._files(cell.identity):
+            found = cell_file.read(path)
+            if not isinstance(found, StoredCell):
+                self._leave_out(path, found)
+                continue
+            content = cell_file.read_tensors(self.folder, found.tensors)
+            with contextlib.suppress(KeyError, SafetensorError):
+                if content is not None:
+                    return from_arrays(cell, load(content))
+            self._leave_out_tensors(path, self.folder / found.tensors.file)
+        return None
 
     def finished(self) -> frozenset[str]:
-        """Identities of the cells that are there, fast for thousands; one warning names each damaged file.
+        """Return the identities of the cells that are there, with one warning for each damaged file.
 
-        Shards are read whole once; of tensors, the size is compared. :meth:`read` compares their content as well.
+        JSON files are read whole; of tensors, the size is compared. :meth:`read` compares their content as well.
         """
-        with (loaded := index.load(self.folder, keep=not self._reading)).connection as connection:
-            cells = connection.execute(index.TENSORS_OF_CELLS).fetchall()
-        for path, fault in loaded.faults.items():
-            self._damaged(path) if fault.kind == "damaged" else self._foreign(path, fault)
-        damaged = index.incomplete(cells, loaded.listing)
-        for name in damaged:
-            self._damaged(self.folder / name)
-        return frozenset(identity for identity, *_ in cells) - {name[:16] for name in damaged}
+        found = listing(self.folder)
+        contents = read_cells(self.folder, found)
+        for path, fault in contents.faults.items():
+            self._leave_out(path, fault)
+        for cell in contents.cells:
+            if cell.tensors.file in contents.incomplete:
+                self._leave_out_tensors(self.folder / cell.file, self.folder / cell.tensors.file)
+        return frozenset(cell.identity for cell in contents.cells if cell.tensors.file not in contents.incomplete)
 
-    def _shard(self, cell: Cell) -> Path:
-        return self.folder / f"{cell.identity}.parquet"
+    def _files(self, identity: str) -> list[Path]:
+        """Return the JSON files of a cell in the order in which they are read."""
+        found = self._known(identity)
+        if not found and time.monotonic() >= self._list_again:
+            self._list()
+            found = self._known(identity)
+        return found
 
-    def _tensors(self, cell: Cell, checksum: str) -> Path:
-        return self.folder / shards.tensors_name(cell.identity, checksum)
+    def _known(self, identity: str) -> list[Path]:
+        return [path for name in sorted(self._names.get(identity, ())) if (path := self.folder / name).is_file()]
+
+    def _list(self) -> None:
+        """Read the names in the folder, because a cell's name alone does not tell the hash of its content."""
+        started, names = time.monotonic(), {}
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.folder.glob("*.json"):
+                if match := CELL.fullmatch(path.name):
+                    names.setdefault(match[1], set()).add(path.name)
+        now = time.monotonic()
+        self._names, self._list_again = names, now + LISTED_AGAIN * (now - started)
 
     def _failure(self, cell: Cell) -> Path:
         return self.folder / f"{cell.identity}.failed.json"
 
-    def _damaged(self, path: Path) -> None:
+    def _leave_out(self, path: Path, fault: Fault) -> None:
+        if not path.exists():  # replaced in this instant
+            return
+        if fault.kind == "foreign":
+            self._warn(path, f"{fault.what}: it is left out; remove it")
+        else:
+            self._leave_out_damaged(path)
+
+    def _leave_out_tensors(self, cell: Path, tensors: Path) -> None:
+        self._damaged.setdefault(cell.name[:16], set()).add(cell)  # it is of no use without them
+        self._leave_out_damaged(tensors)
+
+    def _leave_out_damaged(self, path: Path) -> None:
+        self._damaged.setdefault(path.name[:16], set()).add(path)
         mend = "left out" if self._reading else "its cell is run again if it is wanted"
         self._warn(path, f"is damaged or incomplete: {mend}")
 
-    def _foreign(self, path: Path, fault: Fault) -> None:
-        self._warn(path, f"{fault.what}: it is left out; remove it unless this run replaces it")
-
     def _warn(self, path: Path, what: str) -> None:
-        if path not in self._told:
-            self._told.add(path)
-            warnings.warn(f"{path} {what}", DamagedShard, stacklevel=4)
-
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files of processes of this machine that are gone."""
-        for folder in (self.folder, self.folder / index.FOLDER, self.folder / checkpoints.FOLDER):
-            for leftover in folder.glob(f"*{TEMPORARY}"):
-                if files.abandoned(leftover):
-                    leftover.unlink(missing_ok=True)
+        if path not in self._warned:
+            self._warned.add(path)
+            warnings.warn(f"{path} {what}", DamagedFile, stacklevel=4)

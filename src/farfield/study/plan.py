@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from farfield._checks import checked_folder
+from farfield._checks import checked_out
 from farfield.cell import PARTS, Cell
 from farfield.encodings import encodings
 from farfield.engine.base import cores
@@ -195,7 +195,7 @@ def plan(
     cells = study.cells(budget)
     missing = cells
     if out is not None:
-        folder = checked_folder("out", out)
+        folder = checked_out(out)
         manifest.check_owner(folder, study.name)
         missing = _missing(cells, folder)
     programs = _programs(chunks(missing))

@@ -10,7 +10,7 @@ from pathlib import Path
 from farfield.errors import FarfieldError
 from farfield.store import manifest
 from farfield.store.files import in_words
-from farfield.store.index import RECORD
+from farfield.store.folder import RECORD
 from farfield.store.manifest import ANEW
 from farfield.study.study import Study
 

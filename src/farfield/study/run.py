@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farfield._checks import checked_folder
+from farfield._checks import checked_out
 from farfield.engine.open import open_engine
 from farfield.engine.progress import Progress
 from farfield.engine.scheduler import Failure, Outcome, complete
@@ -87,7 +87,7 @@ def run(
     if command is not None and not isinstance(command, str):
         raise FarfieldError(f"command = {command!r} must be the text of a command")
     default = Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
-    folder = default if out is None else checked_folder("out", out)
+    folder = default if out is None else checked_out(out)
     with open_engine(engine, workers=workers, address=address, executor=executor) as on:
         store = Store(folder)
         record.write(folder, Record(study, budget, command), [cell.identity for cell in cells])

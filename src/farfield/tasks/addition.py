@@ -71,7 +71,7 @@ class Addition(Task):
         place, equals = layout.place[:, None], layout.equals
         supervised = (place >= equals) & (place < equals + layout.size + 1)
 
-        def row(number: Tokens, beginning: Int[Array, ""] | int) -> Tokens:
+        def row(number: Tokens, beginning: Int[Array, ""] | int) -> Int[Array, "row sequence"]:
             return number[jnp.clip(layout.place - beginning, 0, most)]
 
         read = jnp.where(place < layout.size, row(first, 0), row(second, layout.size + 1))

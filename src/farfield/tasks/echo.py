@@ -55,7 +55,7 @@ class Echo(Task):
         rows = jnp.arange(positions, dtype=jnp.int32)
         supervised = ((rows >= separator) & (rows < length))[:, None]
 
-        def row(array: Tokens, index: Int[Array, " position"]) -> Tokens:
+        def row(array: Tokens, index: Int[Array, " row"]) -> Int[Array, "row sequence"]:
             return array[jnp.clip(index, 0, len(array) - 1)]
 
         read = jnp.where((rows > separator)[:, None], row(echo, rows - separator - 1), row(payload, rows - start))

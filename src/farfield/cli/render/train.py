@@ -18,14 +18,36 @@ from farfield.probes.failure import Ways
 
 
 def train_tables(result: TrainResult) -> Iterable[Table | str]:
-    """Summary of one setting over its seeds."""
+    """Summary of one setting over its seeds, which says nothing of what no seed has a number for."""
     cell = result.cells[0].cell
+    if result.diverged:
+        left = f"means are over the other {len(result.sound)}" if result.sound else "nothing is left to average"
+        yield f"Diverged (loss is not a number): seeds {', '.join(map(str, result.diverged))}; {left}."
+    if result.sound:
+        yield _lengths_table(result)
+        yield from _rows_read(result)
+        yield from _ways_table(result)
+        yield from _accuracy_lines(result)
+    yield f"Trained on lengths {cell.shortest} to {cell.longest}."
+    yield from _notes(result)
+    if result.sound:
+        yield from _mechanism(result)
     n = len(result.cells)
+    yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
+
+
+def _counted(result: TrainResult) -> str:
+    """What accuracy is a share of."""
+    return "tokens" if result.cells[0].cell.task.rows == "all" else "sequences"
+
+
+def _lengths_table(result: TrainResult) -> Table:
+    """Accuracy and attention by length."""
+    cell = result.cells[0].cell
     chance = sorted(set(result.chance.values()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     guess = f"{chance[0]:.2f}" if len(chance) == 1 else f"{chance[0]:.2f}-{chance[-1]:.2f}"
-    counted = "tokens" if cell.task.rows == "all" else "sequences"
-    columns = ["length", "", f"{counted} right (chance {guess})"]
+    columns = ["length", "", f"{_counted(result)} right (chance {guess})"]
     columns += ["whole sequences right"] if cell.task.rows == "all" else []
     columns += ["target selected", "mass on target"] if result.selected is not None else []
     for name in (*columns, "peak height"):
@@ -42,37 +64,55 @@ def train_tables(result: TrainResult) -> Iterable[Table | str]:
             *(estimate(value) for value in [*values, result.peak[length]]),
             _offsets(result.selected_offset[length]),
         )
-    yield table
-    yield from _ways_table(result)
+    return table
+
+
+def _rows_read(result: TrainResult) -> Iterable[str]:
+    """Which tokens the columns are of, where these are not the same in all."""
+    if result.cells[0].cell.task.rows != "all":
+        return
+    last = "peak height and selected offset are of the last token alone, which shares its attention among most keys"
+    if result.selected is None:
+        yield f"{last.capitalize()}."
+    else:
+        yield f"Target selected and mass on target are means over all tokens asked for; {last}."
+
+
+def _accuracy_lines(result: TrainResult) -> Iterable[str]:
+    """How intervals were made, and means over lengths."""
     yield f"Intervals: {result.accuracy[result.lengths[0]].kind}."
     means = result.range_means._asdict()
     shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items() if math.isfinite(value))
-    yield f"Mean share of {counted} right, each test length counting once: {shown}."
-    yield f"Trained on lengths {cell.shortest} to {cell.longest}."
-    yield from _notes(result)
-    carrier = result.carrier
-    peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
-    fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
-    yield f"Carrier: {fractions} (1/d = {1 / cell.model.head_width:.3f}){peak}."
+    if shown:
+        yield f"Mean share of {_counted(result)} right, each test length counting once: {shown}."
+
+
+def _mechanism(result: TrainResult) -> Iterable[Table | str]:
+    """Carrier, equivariance and dilution."""
+    carrier, width = result.carrier, result.cells[0].cell.model.head_width
+    if math.isfinite(carrier.key.mean):
+        peak = "" if carrier.peak is None else f"; carrier-only profile peaks at offset {carrier.peak}"
+        fractions = f"keys {estimate(carrier.key)}, queries {estimate(carrier.query)}"
+        yield f"Carrier: {fractions} (1/d = {1 / width:.3f}){peak}."
     if result.dynamics:
         yield _dynamics_table(result)
-    distance = estimate(result.equivariance_error)
-    nearest = min(result.lengths)
-    yield f"Profiles of two lengths over the nearest {nearest} offsets, scaled to one, differ by at most {distance}."
+    if math.isfinite(result.equivariance_error.mean):
+        distance, nearest = estimate(result.equivariance_error), min(result.lengths)
+        profiles = f"Profiles of two lengths over the nearest {nearest} offsets, scaled to one,"
+        yield f"{profiles} differ by at most {distance}."
     fitted = result.dilution
-    if math.isfinite(fitted.c):
+    if fitted.holds:
         yield f"Dilution: peak height ≈ 1/({fitted.alpha:.3f} + {fitted.c:.4f} (L - 1)), R² = {fitted.r2:.3f}."
+    elif math.isfinite(fitted.c):
+        yield f"Dilution: no law fits (R² = {fitted.r2:.3f}, slope {fitted.c:.4f})."
     else:
         yield "Dilution: not fitted, which takes three test lengths and attention that is not zero."
-    if result.diverged:
-        left = f"means are over the other {len(result.sound)}" if result.sound else "nothing is left to average"
-        yield f"Diverged (loss is not a number): seeds {', '.join(map(str, result.diverged))}; {left}."
-    yield f"{n} {'model' if n == 1 else 'models'} in {result.seconds:.1f} s, compilation included."
 
 
 def _ways_table(result: TrainResult) -> Iterable[Table | str]:
     """Shares of test sequences lost in each way, and the share that the weights alone predict to be won."""
     if result.ways is None:
+        yield from _why_no_ways(result)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Of all test sequences", title_justify="left")
     names = {name: name.replace("_", " ") for name in Ways._fields}
@@ -85,6 +125,15 @@ def _ways_table(result: TrainResult) -> Iterable[Table | str]:
         table.add_row(str(length), *shares, *expected)
     yield table
     yield "Right, rule moved, outcompeted and diluted add up to one; docs/failure.md says what they are."
+
+
+def _why_no_ways(result: TrainResult) -> Iterable[str]:
+    """Why the ways to fail are not told apart, of a task that has targets all the same."""
+    if result.selected is None:
+        return
+    many = result.cells[0].cell.task.rows == "all"
+    needed = "only the last token is asked for" if many else "the target is at the same place in all sequences"
+    yield f"Ways to fail are left out: they are told apart where {needed}, unlike here."
 
 
 def _offsets(offsets: Sequence[int | None]) -> str:

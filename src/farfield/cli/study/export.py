@@ -28,7 +28,8 @@ def export(
     """Write a store as one file for other programs, whole or not at all.
 
     CSV and Parquet hold one row a measurement, beside the settings of its cell; the CSV leaves out the long columns
-    config and versions, which --table cells has. NetCDF holds one array value, by cell, length and probe.
+    config and versions, which --table cells has. NetCDF holds one array value, by cell, length and
+    probe, and needs `pip install 'farfield[netcdf]'`.
 
     Examples:
 

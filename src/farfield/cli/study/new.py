@@ -24,8 +24,7 @@ def new(
 
         farfield study new alibi-slopes.toml
     """
-    from farfield.store.files import write_atomically
-    from farfield.store.outputs import check_output
+    from farfield.store.files import check_output, write_atomically
     from farfield.study.file import example
 
     file = check_output(path, force=force)

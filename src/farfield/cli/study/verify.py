@@ -11,8 +11,8 @@ from farfield.cli.study.status import Folder
 def verify(folder: Folder, as_json: Json = False) -> None:
     """Read every file of a store and name each that is cut off, changed, foreign, double or left over.
 
-    A shard and its tensors hold the hash of their bytes, so one changed byte is found; early shards hold a checksum of
-    what they say. Nothing is changed or removed. The exit code is 1 if anything is wrong, else 0.
+    The names of a cell's files hold the hash of their bytes, so one changed byte is found. Nothing is changed or
+    removed. The exit code is 1 if anything is wrong, else 0.
 
     Examples:
 

@@ -134,11 +134,10 @@ def sufficiency(carried: list[list[CellResult]]) -> list[Comparison]:
     """Theorem 1 on trained heads: their own margins bound the mass that was measured, and answers follow."""
     bounded, answered = [], []
     for head in (head for heads in carried for head in heads):
-        logits = head.mean_logits
-        if logits is None or head.cell.positions != Fixed():
+        logits, targets = head.mean_logits, head.target_offsets
+        if logits is None or targets is None or head.cell.positions != Fixed():
             continue
-        longest = len(logits)
-        target = int(head.cell.task.target(np.array(longest - 1))) - (longest - 1)  # pyright: ignore
+        longest, target = len(logits), int(targets[-1])
         least = margin(logits, np.arange(1 - longest, 1), target)
         bound = target_bound(least, np.array([longest]))[0]
         index = head.cell.lengths.index(longest)
