@@ -33,7 +33,7 @@ def test_a_whole_number_given_for_a_real_setting_names_the_same_cell(spec):
     if name_of(spec) == "kerple-power":
         real = jax.tree.map(lambda _: 1.0, real)
     whole = jax.tree.map(int, real)
-    cells = [Cell(entry, FixedOffset(2), model=Head(WIDTH), lengths=(12,)).resolved() for entry in (whole, real)]
+    cells = [Cell(entry, FixedOffset(2), model=Head(8), lengths=(12,)).resolved() for entry in (whole, real)]
     assert cells[0].identity == cells[1].identity
 
 

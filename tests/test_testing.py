@@ -112,8 +112,8 @@ class Raising(Encoding):
 class Doubled(Softmax):
     """Weights that sum to two."""
 
-    def weigh(self, known, logits, visible, count):
-        return 2 * super().weigh(known, logits, visible, count)
+    def weights(self, parameters, logits, visible, count):
+        return 2 * super().weights(parameters, logits, visible, count)
 
 
 class Unmasked(Linear):
@@ -158,7 +158,7 @@ class Backwards(Head):
 
     def forward(self, parameters, mechanism, inputs, rows, path):
         found = super().forward(parameters, mechanism, inputs, rows, path)
-        return found._replace(class_scores=found.class_scores + inputs.tokens[5].astype(found.class_scores.dtype) / 9)
+        return found._replace(class_scores=found.class_scores + inputs.tokens[None, None, 5].astype(found.class_scores.dtype) / 9)
 
 
 class Shortened(Head):
