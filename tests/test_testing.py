@@ -158,7 +158,9 @@ class Backwards(Head):
 
     def forward(self, parameters, mechanism, inputs, rows, path):
         found = super().forward(parameters, mechanism, inputs, rows, path)
-        return found._replace(class_scores=found.class_scores + inputs.tokens[None, None, 5].astype(found.class_scores.dtype) / 9)
+        return found._replace(
+            class_scores=found.class_scores + inputs.tokens[None, None, 5].astype(found.class_scores.dtype) / 9
+        )
 
 
 class Shortened(Head):
