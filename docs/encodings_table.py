@@ -20,7 +20,7 @@ from farfield.engine.scheduler import run
 from farfield.intervals import over_seeds
 from farfield.models.positional import PositionalHead
 from farfield.results.result import CellResult
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.tasks import tasks
 
 SEEDS = 5
@@ -106,7 +106,7 @@ def main() -> None:
     arguments.add_argument("--store", type=Path, default=Path("farfield-results/encodings"))
     arguments.add_argument("--page", type=Path, default=Path(__file__).with_name("encodings.md"))
     given = arguments.parse_args()
-    results = run(cells(), Store(given.store), progress=reporter())
+    results = run(cells(), StoreWriter(given.store), progress=reporter())
     head = HEAD.format(seeds=SEEDS, steps=results[0].cell.steps)
     given.page.write_text(head + table(results))
 

@@ -21,7 +21,7 @@ from farfield.plotting.style import save
 from farfield.plotting.ways import panel_of, ways_figure
 from farfield.probes.failure import WAYS
 from farfield.results.result import CellResult
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.tasks import tasks
 
 SEEDS = 16
@@ -95,7 +95,7 @@ def results_of(out: str | None, names, lengths, seeds: int, sequences: int) -> d
         for k in OFFSETS
         for seed in range(seeds)
     ]
-    found = run(cells, None if out is None else Store(Path(out)), progress=reporter())
+    found = run(cells, None if out is None else StoreWriter(Path(out)), progress=reporter())
     keys = [(name, k) for name in names for k in OFFSETS]
     return {key: found[index * seeds : (index + 1) * seeds] for index, key in enumerate(keys)}
 

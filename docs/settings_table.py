@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from farfield.cell_settings import SETTINGS, Setting
+from farfield.cell_settings import SETTINGS, CellSetting
 from farfield.results.measures import MEASURES
 
 PAGE = Path(__file__).parent / "settings.md"
@@ -51,7 +51,7 @@ def _lines() -> Iterator[str]:
         yield f"| `{name}` | {measure.title} | {measure.meaning} | {of} |"
 
 
-def _default(setting: Setting) -> str:
+def _default(setting: CellSetting) -> str:
     value: Any = setting.default
     if setting.kind == "lengths":
         return f"`{value[0]}:{value[1]}`"

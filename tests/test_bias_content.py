@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.encodings import Content, get
+from farfield.encodings import HeadContent, get
 from farfield.encodings.cope import interpolated
 from farfield.encodings.transformer_xl import sinusoid
 from support import double_precision, drawn_parameters, vectors
@@ -37,7 +37,7 @@ def test_taking_r_at_the_offset_equals_shifting_the_products_with_every_distance
     parameters["u"] = jnp.zeros(width)
     query, key = vectors(0, count, width)
     positions = jnp.arange(count)
-    found = np.asarray(encoding.bias(parameters, positions, positions, Content(query, key)))
+    found = np.asarray(encoding.bias(parameters, positions, positions, HeadContent(query, key)))
     by_distance = sinusoid(jnp.arange(count - 1, -1, -1), width, jnp.asarray(10000.0)) @ parameters["map"].T
     shifted = shifted_rows(np.asarray((query + parameters["v"][None]) @ by_distance.T)) / math.sqrt(width)
     causal = np.tril(np.ones((count, count), bool))
@@ -57,7 +57,7 @@ def test_transformer_xl_equals_its_formula_by_a_loop(float64):
     parameters = drawn_parameters(encoding, width, 1).head
     query, key = vectors(1, 4, width)
     queries, keys = [3, 4, 90, 7], [0, 4, 6, 1000]
-    found = np.asarray(encoding.bias(parameters, jnp.array(queries), jnp.array(keys), Content(query, key)))
+    found = np.asarray(encoding.bias(parameters, jnp.array(queries), jnp.array(keys), HeadContent(query, key)))
     p = jax.tree.map(np.asarray, parameters)
     for i, n in enumerate(queries):
         for j, t in enumerate(keys):
@@ -91,7 +91,7 @@ def test_cope_equals_its_formula_by_a_loop(seed, rows):
         parameters = drawn_parameters(cope, 4, seed).head
         query, key = vectors(seed, 7, 4)
         positions = np.array([0, 2, 3, 4, 8, 9, 20])
-        found = cope.bias(parameters, jnp.asarray(positions), jnp.asarray(positions), Content(query, key))
+        found = cope.bias(parameters, jnp.asarray(positions), jnp.asarray(positions), HeadContent(query, key))
         visible = positions[None] <= positions[:, None]
         expected = cope_by_loop(*map(np.asarray, (parameters["table"], query, key)), visible)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -104,10 +104,10 @@ def test_cope_counts_the_keys_that_are_visible_where_positions_do_not_say_it(flo
     query, key = vectors(2, 6, 4)
     positions = jnp.array([0, 1, 2, 3, 3, 3])
     visible = jnp.tril(jnp.ones((6, 6), bool))
-    told = cope.bias(parameters, positions[3:4], positions, Content(query[3:4], key, visible[3:4]))
-    alone = cope.bias(parameters, positions[3:4], positions[:4], Content(query[3:4], key[:4]))
+    told = cope.bias(parameters, positions[3:4], positions, HeadContent(query[3:4], key, visible[3:4]))
+    alone = cope.bias(parameters, positions[3:4], positions[:4], HeadContent(query[3:4], key[:4]))
     np.testing.assert_allclose(told[:, :4], alone, rtol=1e-12)
-    untold = cope.bias(parameters, positions[3:4], positions, Content(query[3:4], key))
+    untold = cope.bias(parameters, positions[3:4], positions, HeadContent(query[3:4], key))
     assert np.abs(untold[:, :4] - alone).max() > 0.01
 
 
@@ -116,10 +116,10 @@ def test_cope_counts_each_sequence_of_a_batch_alone():
     parameters = drawn_parameters(cope, 4, 0).head
     query, key = vectors(3, 10, 4)
     query, key, positions = query.reshape(2, 5, 4), key.reshape(2, 5, 4), jnp.arange(5)
-    together = cope.bias(parameters, positions, positions, Content(query, key))
+    together = cope.bias(parameters, positions, positions, HeadContent(query, key))
     assert together.shape == (2, 5, 5)
     for one, q, k in zip(together, query, key, strict=True):
-        np.testing.assert_allclose(one, cope.bias(parameters, positions, positions, Content(q, k)), rtol=1e-5)
+        np.testing.assert_allclose(one, cope.bias(parameters, positions, positions, HeadContent(q, k)), rtol=1e-5)
 
 
 def test_cope_reads_between_rows_and_its_last_row_beyond_them():

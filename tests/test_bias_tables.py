@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.encodings import Content, get
+from farfield.encodings import HeadContent, get
 from farfield.encodings.shaw import row_of
 from farfield.encodings.t5 import bucket_edges, bucket_of
 from support import drawn_parameters, vectors
@@ -79,7 +79,7 @@ def test_t5_adds_the_number_of_the_offsets_bucket():
     t5 = get("t5", dim=64, buckets=8, distance=20, deviation=1)
     table = t5.initialize_head(jax.random.key(0), 64)
     queries, keys = [0, 3, 40], [0, 2, 3, 19, 41]
-    found = t5.bias(table, jnp.array(queries), jnp.array(keys), Content(jnp.zeros((3, 64)), jnp.zeros((5, 64))))
+    found = t5.bias(table, jnp.array(queries), jnp.array(keys), HeadContent(jnp.zeros((3, 64)), jnp.zeros((5, 64))))
     expected = [[float(table["bias"][published_bucket(t - n, 8, 20, False)]) for t in keys] for n in queries]
     np.testing.assert_array_equal(found, np.float32(expected))
 
@@ -99,7 +99,7 @@ def test_a_far_t5_bucket_that_training_does_not_reach_keeps_its_start():
     """What `deviation` decides: heads trained to 16 positions read buckets 0 .. 15 alone."""
     t5 = get("t5", deviation=1)
     start = t5.initialize_head(jax.random.key(0), 4)
-    content = Content(jnp.zeros((16, 4)), jnp.zeros((16, 4)))
+    content = HeadContent(jnp.zeros((16, 4)), jnp.zeros((16, 4)))
     gradient = jax.grad(lambda table: t5.bias(table, jnp.arange(16), jnp.arange(16), content).sum())(start)["bias"]
     np.testing.assert_array_equal(np.asarray(gradient) != 0, np.arange(32) < 16)
 
@@ -107,7 +107,7 @@ def test_a_far_t5_bucket_that_training_does_not_reach_keeps_its_start():
 def test_a_clipped_bias_has_a_row_for_each_offset_to_its_reach():
     clipped = get("clipped", reach=3)
     table = {"bias": jnp.array([10.0, 11.0, 12.0, 13.0])}
-    content = Content(jnp.zeros((1, 4)), jnp.zeros((8, 4)))
+    content = HeadContent(jnp.zeros((1, 4)), jnp.zeros((8, 4)))
     found = clipped.bias(table, jnp.array([5]), jnp.arange(8), content)
     np.testing.assert_array_equal(found, [[13, 13, 13, 12, 11, 10, 10, 10]])
 
@@ -123,7 +123,7 @@ def test_shaw_equals_its_formula_by_a_loop():
     table = drawn_parameters(shaw, 6, 0).head
     query, key = vectors(0, 5, 6)
     positions = np.array([0, 1, 3, 4, 100])
-    found = shaw.bias(table, jnp.asarray(positions), jnp.asarray(positions), Content(query, key))
+    found = shaw.bias(table, jnp.asarray(positions), jnp.asarray(positions), HeadContent(query, key))
     for i, n in enumerate(positions):
         for j, t in enumerate(positions):
             row = np.asarray(table["table"])[max(-2, min(t - n, 2)) + 2]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.encodings import Content, encodings, get
+from farfield.encodings import HeadContent, encodings, get
 from farfield.encodings.alibi import RULES
 from farfield.encodings.fire import progress
 from support import double_precision, drawn_parameters
@@ -21,7 +21,7 @@ QUERIES, KEYS = (0, 1, 5, 40), (0, 1, 3, 4, 39, 41)
 
 def bias_of(encoding, parameters, queries=QUERIES, keys=KEYS, width=4):
     """The bias of queries and keys at these positions, whose content is zero."""
-    content = Content(jnp.zeros((len(queries), width)), jnp.zeros((len(keys), width)))
+    content = HeadContent(jnp.zeros((len(queries), width)), jnp.zeros((len(keys), width)))
     return np.asarray(encoding.bias(parameters, jnp.array(queries), jnp.array(keys), content))
 
 

@@ -56,7 +56,7 @@ def drawn(count, seed=0):
     """Cases of random families that are decided, with at most 16 features."""
     numbers = (number for number in range(200) if number % len(cases.FAMILIES) != 6)
     prepared = (compare.prepare(cases.draw(seed, number)) for number in numbers)
-    ready = (one for one in prepared if isinstance(one, compare.Ready))
+    ready = (one for one in prepared if isinstance(one, compare.ReadyCase))
     return [next(ready) for _ in range(count)]
 
 

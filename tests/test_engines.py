@@ -25,8 +25,8 @@ from farfield.errors import EngineError, FarfieldError, ListedError
 from farfield.models.head import Head
 from farfield.results.result import CellResult
 from farfield.store.checkpoints import Checkpoints
-from farfield.store.reader import OpenStore
-from farfield.store.store import Store
+from farfield.store.reader import Store
+from farfield.store.store import StoreWriter
 from farfield.store.verify import verify
 from farfield.training import Run
 from support import assert_same_bits, cells_of, small_cell, untrained
@@ -106,7 +106,7 @@ def test_a_chunk_that_fails_costs_its_own_cells_and_is_told_of(made, tmp_path):
         if 5 in seeds:
             raise scheduler.ChunkError("ValueError: a mistake")
 
-    found, _, heard, kept = completed(outcome, made, store=Store(tmp_path))
+    found, _, heard, kept = completed(outcome, made, store=StoreWriter(tmp_path))
     assert kept == [0, 1, 2, 3]
     assert [(failure.cell.seed, failure.reason) for failure in found.failures] == [
         (seed, "ValueError: a mistake") for seed in (4, 5, 6, 7)
@@ -132,7 +132,7 @@ def test_a_lost_engine_ends_the_run_with_what_came_before_it_kept(made, tmp_path
         raise EngineError("lost the scheduler")
 
     with pytest.raises(EngineError, match="lost the scheduler"):
-        completed(outcome, made, store=Store(tmp_path), check=check)
+        completed(outcome, made, store=StoreWriter(tmp_path), check=check)
     assert verify(tmp_path).cells == 4  # the second chunk was finished beside the first
 
 
@@ -178,22 +178,22 @@ def test_an_executor_that_is_broken_for_good_is_said_in_a_line(made):
 
 
 def test_versions_of_who_made_a_result_are_stored_with_it(made, tmp_path):
-    completed(lambda seeds, lanes: None, made, CELLS[:1], Store(tmp_path))
-    assert OpenStore(tmp_path).rows("SELECT versions FROM cells").rows == [('{"farfield": "elsewhere"}',)]
+    completed(lambda seeds, lanes: None, made, CELLS[:1], StoreWriter(tmp_path))
+    assert Store(tmp_path).rows("SELECT versions FROM cells").rows == [('{"farfield": "elsewhere"}',)]
 
 
 def test_what_another_process_stored_meanwhile_is_taken_from_it(made, tmp_path):
     def outcome(seeds, lanes):
         if 0 in seeds:  # while this runs, another stores part of it and all of the next
             for seed in (1, *range(4, 8)):
-                Store(tmp_path).write(dataclasses.replace(made, cell=CELLS[seed]))
+                StoreWriter(tmp_path).write(dataclasses.replace(made, cell=CELLS[seed]))
 
     executor, heard = AtOnce(outcome, made), Heard()
-    complete(CELLS, frozenset(), Store(tmp_path), Engine(executor, lambda: 1), heard)
+    complete(CELLS, frozenset(), StoreWriter(tmp_path), Engine(executor, lambda: 1), heard)
     assert executor.tried == [([0, 1, 2, 3], 4)]
     assert (heard.done, heard.trained) == (8, pytest.approx(8))
     assert verify(tmp_path).findings == [] and verify(tmp_path).cells == 8
-    ours = OpenStore(tmp_path).rows("SELECT seed FROM cells WHERE versions LIKE '%elsewhere%' ORDER BY seed").rows
+    ours = Store(tmp_path).rows("SELECT seed FROM cells WHERE versions LIKE '%elsewhere%' ORDER BY seed").rows
     assert ours == [(0,), (2,), (3,)]
 
 
@@ -217,10 +217,10 @@ def test_a_store_that_cannot_be_written_ends_the_run_at_once_while_chunks_run(ma
         raise FarfieldError("No space left on device")
 
     monkeypatch.setattr(scheduler, "run_chunk", run_chunk)
-    monkeypatch.setattr(Store, "write", full)
+    monkeypatch.setattr(StoreWriter, "write", full)
     before = time.monotonic()
     with pytest.raises(FarfieldError, match="No space left"):
-        run(CELLS, Store(tmp_path), workers=2)
+        run(CELLS, StoreWriter(tmp_path), workers=2)
     assert given_up.wait(10)
     assert time.monotonic() - before < 20
     while base.busy():  # the thread ends, and with it what Python would wait for
@@ -324,7 +324,7 @@ def test_a_checkpoint_is_read_whole_and_by_its_own_cell_alone_and_goes_when_that
     assert reached() is None
     keeper.save(other, 3, state(3))
     with open_engine("local") as threads:  # a stop came between storing the cell and forgetting its way
-        complete([cell], {cell}, Store(tmp_path), threads)
+        complete([cell], {cell}, StoreWriter(tmp_path), threads)
     assert (reached(), reached(other)) == (None, 3)
     keeper.remove([other])
     assert not folder.exists()
@@ -344,7 +344,7 @@ def test_fifty_steps_and_fifty_more_after_a_stop_equal_a_hundred(tmp_path, monke
         "rope", "offset:1", model="transformer:layers=1,heads=1,width=8", steps=100, batch=4, sequences=8,
         lengths=(2,), shortest=2, longest=2, snapshots=(0, 30, 60),
     )  # fmt: skip
-    store, executed = Store(tmp_path), []
+    store, executed = StoreWriter(tmp_path), []
     keeper = Checkpoints(tmp_path)
     ((undisturbed,),) = [programs.run_chunk([[cell]])]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from farfield import evaluation
-from farfield.encodings import Content
+from farfield.encodings import HeadContent
 from farfield.evaluation import EvaluationShape, evaluate, mean_logits
 from farfield.models.head import Head
 from farfield.registry import Registry
@@ -176,7 +176,7 @@ def test_mean_logits_equal_the_average_over_all_pairs_of_tokens(spec):
             x = x if added is None else x + added
             head = parameters.attention.head(0)
             query, key = (head.query @ x[0])[None], (head.key @ x[1])[None]
-            bias = knobs.encoding.bias(head.encoding, at[:1], at[1:], Content(query, key))
+            bias = knobs.encoding.bias(head.encoding, at[:1], at[1:], HeadContent(query, key))
             query, key = knobs.encoding.rotate(head.encoding, query, key, at[:1], at[1:])
             return (query[0] @ key[0] / np.sqrt(WIDTH) + (0 if bias is None else bias[0, 0])) / 0.4
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from farfield.encodings import Content, encodings, get
+from farfield.encodings import HeadContent, encodings, get
 from farfield.encodings.rotary import NEAR, RotaryFamily
 from farfield.errors import FarfieldError
 from farfield.models import Inputs, models
@@ -91,10 +91,10 @@ def test_transformer_xl_at_far_offsets_is_that_of_float64():
     parameters = drawn_parameters(encoding, 16, 0).head
     vectors, keys = jnp.ones((1, 16)), jnp.array([0, 5, 10**6, FARTHEST - NEAR, FARTHEST - 2])
     queries = jnp.array([FARTHEST])
-    found = encoding.bias(parameters, queries, keys, Content(vectors, jnp.ones((5, 16))))
+    found = encoding.bias(parameters, queries, keys, HeadContent(vectors, jnp.ones((5, 16))))
     with double_precision():
         wide = jax.tree.map(lambda leaf: leaf.astype(float), parameters)
-        exact = encoding.bias(wide, queries, keys, Content(jnp.ones((1, 16)), jnp.ones((5, 16))))
+        exact = encoding.bias(wide, queries, keys, HeadContent(jnp.ones((1, 16)), jnp.ones((5, 16))))
     np.testing.assert_allclose(found, exact, atol=1e-3)
 
 
@@ -162,9 +162,9 @@ def test_positions_of_any_type_of_whole_numbers_are_the_same_positions(spec):
 def test_unsigned_positions_do_not_wrap():
     vectors = jnp.ones((1, WIDTH))
     positions = jnp.array([100], jnp.uint32), jnp.array([0], jnp.uint32)
-    assert float(get("alibi", slope=0.5).bias({}, *positions, Content(vectors, vectors))[0, 0]) == -50
+    assert float(get("alibi", slope=0.5).bias({}, *positions, HeadContent(vectors, vectors))[0, 0]) == -50
     with pytest.raises(FarfieldError, match="position 4000000000 is too large: at most 2147483647"):
-        get("alibi").bias({}, jnp.array([4 * 10**9], jnp.uint32), positions[1], Content(vectors, vectors))
+        get("alibi").bias({}, jnp.array([4 * 10**9], jnp.uint32), positions[1], HeadContent(vectors, vectors))
 
 
 @pytest.mark.slow

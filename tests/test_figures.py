@@ -20,7 +20,7 @@ from farfield.plotting.predictions import prediction_figure
 from farfield.plotting.style import curve, new_figure, style_of, whole_numbers
 from farfield.plotting.ways import WaysPanel, ways_figure
 from farfield.prediction import predict
-from farfield.reporting.curves_svg import Curve, Frame, Point, picture
+from farfield.reporting.curves_svg import DrawnCurve, DrawnPoint, Frame, picture
 from farfield.results.result import CellResult
 from support import small_cell, untrained
 
@@ -243,28 +243,28 @@ def test_labels_of_many_tested_lengths_do_not_run_into_each_other(lengths, label
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(labels))
 
 
-def written(points: list[Point], **changes) -> list[str]:
+def written(points: list[DrawnPoint], **changes) -> list[str]:
     """Texts of a page's picture of selected offsets."""
     settings = {"lengths": LENGTHS, "bounds": (-39.0, 0.0), "whole": True, "trained": (12, 16), "chance": ()}
     frame = Frame(**settings | changes, label="")
-    curves = [Curve("rope", 0, 0, 0, points)] if points else []
+    curves = [DrawnCurve("rope", 0, 0, 0, points)] if points else []
     return re.findall("<text[^>]*>([^<]*)</text>", picture(curves, frame))
 
 
 def test_the_pages_pictures_of_places_have_whole_ticks_within_the_possible():
-    same = [Point(length, -2.0, -2.0, -2.0) for length in LENGTHS]
+    same = [DrawnPoint(length, -2.0, -2.0, -2.0) for length in LENGTHS]
     assert written(same)[1:4] == ["-3", "-2", "-1"]
-    assert written([Point(4, 0.0, None, None)])[1:3] == ["-1", "0"]
-    wide = [Point(4, -2.0, -3.0, 0.0), Point(40, -20.0, -39.0, 0.0)]
+    assert written([DrawnPoint(4, 0.0, None, None)])[1:3] == ["-1", "0"]
+    wide = [DrawnPoint(4, -2.0, -3.0, 0.0), DrawnPoint(40, -20.0, -39.0, 0.0)]
     assert written(wide)[1:6] == ["-40", "-30", "-20", "-10", "0"]
     assert "no selection" in written([])
 
 
 def test_the_pages_pictures_say_where_training_is():
-    some = [Point(length, -2.0, None, None) for length in LENGTHS]
+    some = [DrawnPoint(length, -2.0, None, None) for length in LENGTHS]
     assert written(some)[0] == "trained"
     for trained in ((1, 3), (48, 64)):
         assert written(some, trained=trained)[0] == f"trained on {trained[0]} to {trained[1]}: not tested"
-    whole = picture([Curve("rope", 0, 0, 0, some)], Frame(LENGTHS, None, True, (12, 12), (), ""))
+    whole = picture([DrawnCurve("rope", 0, 0, 0, some)], Frame(LENGTHS, None, True, (12, 12), (), ""))
     (width,) = re.findall('class="trained"[^>]*width="([^"]*)"', whole)
     assert float(width) > 0

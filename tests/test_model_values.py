@@ -10,13 +10,13 @@ from farfield.encodings import encodings
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.models.transformer import Transformer
-from farfield.testing.models import LENGTH, SEQUENCES, Trial, inputs
+from farfield.testing.models import LENGTH, SEQUENCES, ModelTrial, inputs
 from support import double_precision
 
 
 def ready(spec: str, encoding: str):
     """A model of eight dimensions, its mechanism and parameters far from those that training starts from."""
-    return Trial(models.parse(spec)).ready(encoding)
+    return ModelTrial(models.parse(spec)).ready(encoding)
 
 
 @pytest.mark.parametrize("name", list(models))

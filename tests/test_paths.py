@@ -25,7 +25,7 @@ from farfield.reporting.gather import gather
 from farfield.reporting.page import command_of, render
 from farfield.reporting.rerun import python_of
 from farfield.reporting.sentences import to_json
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.run import run
@@ -86,7 +86,7 @@ def results(wanted):
 
 
 def store_in(name: str | Path, wanted, results) -> Path:
-    store = Store(name)
+    store = StoreWriter(name)
     for result in results:
         store.write(result)
     record.write(store.folder, Record(wanted), [result.cell.identity for result in results])
@@ -251,8 +251,8 @@ def test_what_is_stored_under_a_tilde_is_in_the_home_folder(results, tmp_path, m
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path)
-    Store("~/runs").write(results[0])
-    Store(Path("~") / "more").write(results[0])
+    StoreWriter("~/runs").write(results[0])
+    StoreWriter(Path("~") / "more").write(results[0])
     assert {path.name for path in (tmp_path / "home").iterdir()} == {"runs", "more"}
     assert len(ff.open_store("~/runs").cells()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
@@ -265,7 +265,7 @@ def test_python_refuses_what_names_no_path(name, wanted, tmp_path, monkeypatch):
         lambda: ff.open_store(name),
         lambda: ff.load_study(name),
         lambda: gather(name),
-        lambda: Store(name),
+        lambda: StoreWriter(name),
         *([lambda: run(wanted, name), lambda: ff.train(out=name)] if name is not None else []),
     ):
         with pytest.raises(
@@ -289,7 +289,7 @@ def test_a_path_read_twice_is_the_same_path(tmp_path, monkeypatch):
 def test_a_store_stays_where_it_is_when_the_process_goes_elsewhere(wanted, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store_in("runs", wanted, results)
-    store, reader = Store("runs"), ff.open_store("runs")
+    store, reader = StoreWriter("runs"), ff.open_store("runs")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len([*reader.results()]) == 2
@@ -317,7 +317,7 @@ def test_a_name_with_no_room_for_a_temporary_one_is_refused_first(wanted, result
         assert "File name too long" in refusal(capsys, *arguments)
     assert {path.name for path in tmp_path.rglob("*")} == before
     with pytest.raises(FarfieldError, match="File name too long"):
-        Store(deep)  # has room for itself and not for the names of its files
+        StoreWriter(deep)  # has room for itself and not for the names of its files
 
 
 def test_next_commands_are_quoted_for_the_shell(wanted, results, tmp_path, monkeypatch, capsys):

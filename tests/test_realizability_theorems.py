@@ -21,7 +21,7 @@ from farfield.prediction.grid import Grid, differences, grid, targets
 from farfield.prediction.least_norm import shortest
 from farfield.prediction.line import in_order, line_of
 from farfield.prediction.selection import Selected, _by_pairs, ordered, rows_of, select, static_bound
-from farfield.prediction.sensitivity import Deep, Openness, openness
+from farfield.prediction.sensitivity import Deep, Sensitivity, openness
 from farfield.prediction.transfer import curve, deep_row_count, dual, dual_targets, sufficient_mass
 from farfield.tasks import tasks
 
@@ -187,7 +187,7 @@ def test_the_interval_contains_alpha_and_grows_with_the_budget(spec, task, budge
     assert ((one.unseen >= 0) & (one.unseen <= 1)).all()
 
 
-def opened(spec, task, budget=1.25) -> tuple[Openness, np.ndarray, Selected, Grid]:
+def opened(spec, task, budget=1.25) -> tuple[Sensitivity, np.ndarray, Selected, Grid]:
     features, trained = map_of(spec, 5, 9), grid(tasks.parse(task), 1, 5, FIXED, 5)
     deep = grid(tasks.parse(task), 6, 9, FIXED, 5)
     selected = select(features, trained)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from farfield.encodings import Content, get
+from farfield.encodings import HeadContent, get
 from farfield.encodings.alibi import reference
 from farfield.encodings.t5 import bucket_of
 
@@ -25,7 +25,7 @@ LENGTH = 9
 def alibi(heads: int, **settings) -> np.ndarray:
     """The bias of the last of ``LENGTH`` positions in each head, [head, key]."""
     positions = jnp.arange(LENGTH)
-    content = Content(jnp.zeros((1, 4)), jnp.zeros((LENGTH, 4)))
+    content = HeadContent(jnp.zeros((1, 4)), jnp.zeros((LENGTH, 4)))
     of_heads = [get("alibi", **settings).of_head(index, heads) for index in range(heads)]
     return np.stack([head.bias({}, positions[-1:], positions, content)[0] for head in of_heads])
 
@@ -68,7 +68,7 @@ def test_the_bias_before_the_scaling_is_where_falcon_adds_it():
     for index, slope in enumerate(reference(heads)):
         q, k = query[:, index], key[:, index]
         bias = get("alibi", slope=slope, before_scaling=True).bias(
-            {}, positions, positions, Content(jnp.asarray(q), jnp.asarray(k))
+            {}, positions, positions, HeadContent(jnp.asarray(q), jnp.asarray(k))
         )
         logits = np.where(np.tri(LENGTH, dtype=bool), q @ k.T / np.sqrt(width) + np.asarray(bias), -np.inf)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -15,7 +15,7 @@ from farfield.engine.scheduler import run
 from farfield.errors import FarfieldError
 from farfield.models.head import Head
 from farfield.positions.shifted import Fixed
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from support import assert_same_bits, cells_of, small_cell
 
 LANES = Head.lanes
@@ -51,7 +51,7 @@ def test_results_come_back_in_the_order_given_and_equal_cells_run_once(tmp_path,
     monkeypatch.setattr(
         scheduler, "run_chunk", lambda chunk, **given: count.extend(cells_of(chunk)) or original(chunk, **given)
     )
-    store, heard = Store(tmp_path), Heard()
+    store, heard = StoreWriter(tmp_path), Heard()
     results = run([second, first, second], store, progress=heard)
     assert [result.cell.seed for result in results] == [21, 20, 21]
     assert sorted(cell.seed for cell in count) == [20, 21]
@@ -66,7 +66,7 @@ def test_a_cell_that_cannot_run_stops_a_study_before_anything_runs(tmp_path, mon
     monkeypatch.setattr(scheduler, "run_chunk", lambda *chunk, **given: pytest.fail("ran"))
     bad = dataclasses.replace(small_cell(), model=Head(63))
     with pytest.raises(FarfieldError, match="d = 63"):
-        run([small_cell(), bad], Store(tmp_path))
+        run([small_cell(), bad], StoreWriter(tmp_path))
 
 
 def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over(tmp_path, monkeypatch):
@@ -80,7 +80,7 @@ def test_a_cell_that_fails_ends_the_run_with_its_error_and_tells_that_it_is_over
     monkeypatch.setattr(scheduler, "forget_programs", lambda: forgotten.append(1))
     heard, forgotten = Heard(), []
     with pytest.raises(FarfieldError, match=r"out of memory with width 64.*make one of them smaller"):
-        run([small_cell(seed=seed) for seed in range(9)], Store(tmp_path), progress=heard)
+        run([small_cell(seed=seed) for seed in range(9)], StoreWriter(tmp_path), progress=heard)
     assert heard.calls == [("start", 9, 0), "finish"]
     # Each chunk of four was halved down to single models, and it was said. Those ran twice, with all memory given back.
     assert sorted(tried) == sorted([(4, 4)] * 2 + [(2, 2)] * 4 + [(1, 1)] * 18 + [(1, 4), (1, 2)])
@@ -99,8 +99,8 @@ def test_what_finished_before_a_failure_is_kept(rope_result, tmp_path, monkeypat
     monkeypatch.setattr(scheduler, "forget_programs", lambda: None)
     cells = [small_cell(seed=seed) for seed in range(LANES + 1)]
     with pytest.raises(FarfieldError, match="out of memory"):
-        run(cells, Store(tmp_path), workers=1)
-    assert [Store(tmp_path).read(cell) is not None for cell in cells] == [True] * LANES + [False]
+        run(cells, StoreWriter(tmp_path), workers=1)
+    assert [StoreWriter(tmp_path).read(cell) is not None for cell in cells] == [True] * LANES + [False]
 
 
 def test_cells_of_one_program_are_chunked_together_and_others_apart():
@@ -139,7 +139,7 @@ def test_a_whole_number_for_the_base_trains_the_head_of_the_real_number(rope_res
 
 
 def test_a_store_that_vanishes_is_an_error_of_one_line(rope_result, tmp_path):
-    store = Store(tmp_path / "gone")
+    store = StoreWriter(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(FarfieldError, match="cannot write to") as error:
         store.write(rope_result)

@@ -16,7 +16,7 @@ from farfield.reporting.files import atlas_figure, curves_figure
 from farfield.reporting.gather import gather
 from farfield.reporting.page import render
 from farfield.reporting.sentences import sentences, to_json
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.study import Study
@@ -58,7 +58,7 @@ def wanted():
 def folder(wanted, tmp_path_factory):
     folder = tmp_path_factory.mktemp("phi")
     for cell in wanted.cells():
-        Store(folder).write(untrained(cell))
+        StoreWriter(folder).write(untrained(cell))
     record.write(folder, Record(wanted, None, "farfield study run s.toml"), [one.identity for one in wanted.cells()])
     return folder
 

@@ -10,7 +10,7 @@ import farfield as ff
 from farfield.cli import main
 from farfield.reporting.gather import gather
 from farfield.reporting.page import render
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.tasks import tasks
 from support import small_cell, the_rest_slow, untrained
 from task_examples import TASKS, allows
@@ -39,7 +39,7 @@ def test_a_test_of_a_single_token_is_kept_without_what_it_has_no_number_for(tmp_
     assert shortest_of("majority") == 1
     for lengths in ((1, LONGER), (1,)):
         cell = small_cell(task="majority", shortest=1, longest=8, lengths=lengths, steps=3)
-        Store(tmp_path / "runs").write(untrained(cell))
+        StoreWriter(tmp_path / "runs").write(untrained(cell))
         assert "selected_offset" in probes_of(tmp_path / "runs")[1]
     assert_all_but_what_cannot_be(probes_of(tmp_path / "runs"), 1)
     page = render(gather(tmp_path / "runs"), "farfield report runs", "report")

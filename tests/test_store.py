@@ -24,8 +24,8 @@ from farfield.normalizers.softmax import Softmax
 from farfield.results.result import ARRAYS, CellResult, content_of
 from farfield.store import files
 from farfield.store.files import TEMPORARY, machine
-from farfield.store.reader import OpenStore
-from farfield.store.store import DamagedFile, Store
+from farfield.store.reader import Store
+from farfield.store.store import DamagedFile, StoreWriter
 from farfield.store.verify import verify
 from made_up import json_of, tensors_of
 from support import cells_of, drawn_head, small_cell, untrained
@@ -65,8 +65,8 @@ def names(folder: Path) -> set[str]:
 @pytest.mark.parametrize("fixture", ["rope_result", "untrained_learned"])
 def test_a_result_is_read_back_as_it_was_written(fixture, request, tmp_path):
     result = request.getfixturevalue(fixture)
-    Store(tmp_path).write(result)
-    assert_same(Store(tmp_path).read(result.cell), result)
+    StoreWriter(tmp_path).write(result)
+    assert_same(StoreWriter(tmp_path).read(result.cell), result)
     suffixes = sorted(path.suffix for path in tmp_path.iterdir())
     assert suffixes == [".json", ".safetensors"]
     assert all(name.startswith(result.cell.identity) for name in names(tmp_path))
@@ -76,7 +76,7 @@ def test_a_diverged_result_is_kept_with_its_losses_that_are_no_numbers(rope_resu
     losses = rope_result.losses.copy()
     losses[-3:] = [np.inf, -np.inf, np.nan]
     result = dataclasses.replace(rope_result, losses=losses)
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     store.write(result)
     assert_same(store.read(result.cell), result)
     assert store.read(result.cell).diverged
@@ -84,15 +84,15 @@ def test_a_diverged_result_is_kept_with_its_losses_that_are_no_numbers(rope_resu
 
 @pytest.mark.parametrize("folder", ["it's", "a [1] *", "räume/und mehr"])
 def test_a_folder_may_have_any_name(folder, rope_result, tmp_path):
-    store = Store(tmp_path / folder)
+    store = StoreWriter(tmp_path / folder)
     store.write(rope_result)
     assert_same(store.read(rope_result.cell), rope_result)
-    assert len(OpenStore(store.folder).rows("FROM measurements").rows) == len(list(rope_result.measurements()))
+    assert len(Store(store.folder).rows("FROM measurements").rows) == len(list(rope_result.measurements()))
 
 
 def test_an_unknown_or_changed_cell_is_not_mistaken_for_one_that_is_there(rope_result, tmp_path):
     """hydra issue 1407."""
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     store.write(rope_result)
     for changes in (
         {"seed": 1},
@@ -141,7 +141,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     kind, damage, rope_result, tmp_path, monkeypatch
 ):
     """pytorch-lightning issue 688."""
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     cells = [small_cell(seed=seed) for seed in range(3)]
     store.write(rope_result)  # seed 0, which will be run again, holds true numbers
     for seed in (1, 2):
@@ -157,7 +157,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = run(cells, Store(tmp_path))
+        results = run(cells, StoreWriter(tmp_path))
     assert [warning.category for warning in caught] == [DamagedFile]
     assert str(damaged) in str(caught[0].message)
     assert rerun == [cells[0]]
@@ -166,7 +166,7 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
 
     assert names(tmp_path) == whole
     monkeypatch.setattr(scheduler, "run_chunk", lambda *chunk, **given: pytest.fail("nothing is left to run"))
-    for seed, result in enumerate(run(cells, Store(tmp_path))):
+    for seed, result in enumerate(run(cells, StoreWriter(tmp_path))):
         assert_same(result, named(rope_result, seed))
 
 
@@ -174,17 +174,17 @@ def test_a_damaged_file_costs_one_warning_that_names_it_and_one_cell_run_again(
 @pytest.mark.parametrize("kind", ["json", "safetensors"])
 def test_a_damaged_cell_that_other_versions_run_again_leaves_nothing_damaged(kind, damage, rope_result, tmp_path):
     """Their files have other names, so that they do not take the place of the damaged ones by themselves."""
-    Store(tmp_path).write(rope_result)
+    StoreWriter(tmp_path).write(rope_result)
     again = dataclasses.replace(rope_result, losses=rope_result.losses + np.float32(1e-6))
     (damaged,) = tmp_path.glob(f"*.{kind}")
     (other,) = {*tmp_path.iterdir()} - {damaged}
     damage(damaged)
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     if damaged.exists() or kind == "safetensors":
         with pytest.warns(DamagedFile):
             assert store.read(again.cell) is None
     store.write(again, made_by={"farfield": "2"})
-    assert_same(Store(tmp_path).read(again.cell), again)
+    assert_same(StoreWriter(tmp_path).read(again.cell), again)
     found = verify(tmp_path)
     assert (found.cells, found.sound) == (1, True)
     # Whole tensors that no cell names are left to the user.
@@ -193,7 +193,7 @@ def test_a_damaged_cell_that_other_versions_run_again_leaves_nothing_damaged(kin
 
 
 def test_a_cell_that_another_process_writes_is_found_soon(rope_result, tmp_path):
-    store, other = Store(tmp_path), Store(tmp_path)
+    store, other = StoreWriter(tmp_path), StoreWriter(tmp_path)
     assert not store.holds(rope_result.cell)
     other.write(rope_result)
     end = time.monotonic() + 5
@@ -210,7 +210,7 @@ def dead_process() -> int:
 
 
 def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp_path, dead_process):
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     store.write(rope_result)
     (cell,) = tmp_path.glob("*.json")
     dead = tmp_path / f"{cell.name}.{HOST}.{dead_process}{TEMPORARY}"
@@ -218,9 +218,9 @@ def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp
     elsewhere = tmp_path / f"{cell.name}.another-machine.{dead_process}{TEMPORARY}"
     for leftover in (dead, alive, elsewhere):
         leftover.write_bytes(b"half a file")
-    rows = OpenStore(tmp_path).rows("FROM measurements").rows
+    rows = Store(tmp_path).rows("FROM measurements").rows
     assert len(rows) == len(list(rope_result.measurements()))
-    assert_same(Store(tmp_path).read(rope_result.cell), rope_result)
+    assert_same(StoreWriter(tmp_path).read(rope_result.cell), rope_result)
     assert not dead.exists()
     assert alive.exists()
     assert elsewhere.exists()
@@ -231,12 +231,12 @@ def test_leftovers_of_dead_processes_are_removed_and_never_read(rope_result, tmp
 def test_a_file_where_the_folder_should_be_is_an_error_that_names_it(below, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FarfieldError, match=r"cannot write to .*taken.*choose another folder with --out"):
-        Store(tmp_path / "taken" / below)
+        StoreWriter(tmp_path / "taken" / below)
     assert (tmp_path / "taken").read_text() == "a file"
 
 
 def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_path, monkeypatch):
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
 
     def full(path, content):
         with path.open("wb") as file:
@@ -251,7 +251,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_part_of_a_cell(rope_result, tmp_
 
 
 def test_a_writer_killed_between_its_two_files_leaves_no_cell(rope_result, tmp_path, monkeypatch):
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     original = files.write_atomically
 
     def killed(path, fill):
@@ -273,7 +273,7 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
 ):
     """The other's last digits differ, so that both its files have other names: every reader takes the same pair."""
     other = dataclasses.replace(rope_result, losses=rope_result.losses + np.float32(1e-6))
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     flushes = []
 
     def interrupted(path):
@@ -281,25 +281,25 @@ def test_another_process_writing_the_same_cell_in_the_middle_leaves_one_consiste
         if len(flushes) == 1:
             with monkeypatch.context() as patch:
                 patch.setattr(os, "getpid", lambda: 99999999)
-                Store(tmp_path).write(other)
+                StoreWriter(tmp_path).write(other)
 
     monkeypatch.setattr("farfield.store.files.flush", interrupted)
     store.write(rope_result)
     assert len(list(tmp_path.glob("*.safetensors"))) == len(list(tmp_path.glob("*.json"))) == 2
     assert not list(tmp_path.glob(f"*{TEMPORARY}"))
     monkeypatch.undo()
-    first, second = (Store(tmp_path).read(rope_result.cell) for _ in range(2))
+    first, second = (StoreWriter(tmp_path).read(rope_result.cell) for _ in range(2))
     assert_same(first, second)
     assert_same(first, rope_result if (first.losses == rope_result.losses).all() else other)
-    assert Store(tmp_path).finished() == {rope_result.cell.identity}
-    ((seen,),) = OpenStore(tmp_path).rows("SELECT tensors_sha256 FROM cells").rows
+    assert StoreWriter(tmp_path).finished() == {rope_result.cell.identity}
+    ((seen,),) = Store(tmp_path).rows("SELECT tensors_sha256 FROM cells").rows
     assert seen == content_of(first)
     found = verify(tmp_path)
     assert (found.cells, found.sound, [finding.kind for finding in found.findings]) == (1, True, ["duplicate"])
 
 
 def test_two_writers_of_one_process_may_write_the_same_cell_at_once(rope_result, tmp_path):
-    stores = [Store(tmp_path), Store(tmp_path)]
+    stores = [StoreWriter(tmp_path), StoreWriter(tmp_path)]
     barrier, errors = threading.Barrier(2), []
 
     def write(store):
@@ -322,18 +322,18 @@ def test_two_writers_of_one_process_may_write_the_same_cell_at_once(rope_result,
 
 def test_a_cell_under_another_ones_name_is_not_mistaken_for_it(rope_result, tmp_path):
     """A copied or renamed file, or a hash that is no longer the configuration's."""
-    store, other = Store(tmp_path), named(rope_result, 1)
+    store, other = StoreWriter(tmp_path), named(rope_result, 1)
     store.write(rope_result)
     for path in list(tmp_path.iterdir()):
         path.rename(path.with_name(path.name.replace(rope_result.cell.identity, other.cell.identity)))
     with pytest.warns(DamagedFile):
         assert store.read(other.cell) is None
     with pytest.warns(DamagedFile):
-        assert Store(tmp_path).finished() == frozenset()
+        assert StoreWriter(tmp_path).finished() == frozenset()
 
 
 def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path):
-    store, results = Store(tmp_path), [named(rope_result, seed) for seed in range(4)]
+    store, results = StoreWriter(tmp_path), [named(rope_result, seed) for seed in range(4)]
     for result in results:
         store.write(result)
     identities = [result.cell.identity for result in results]
@@ -347,7 +347,7 @@ def test_finished_names_what_is_there_and_warns_of_damage(rope_result, tmp_path)
 
 
 def test_a_failure_is_kept_until_the_cell_is_finished(rope_result, tmp_path):
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     store.write_failure(rope_result.cell, "out of memory")
     assert names(tmp_path) == {f"{rope_result.cell.identity}.failed.json"}
     assert store.read(rope_result.cell) is None
@@ -377,7 +377,7 @@ def test_four_processes_of_a_hundred_records_leave_four_hundred(tmp_path):
     assert [writer.wait() for writer in writers] == [0] * 4
     verified = verify(tmp_path)
     assert (verified.cells, verified.findings) == (400, [])
-    assert OpenStore(tmp_path).rows("SELECT COUNT(*), COUNT(DISTINCT seed) FROM cells").rows == [(400, 400)]
+    assert Store(tmp_path).rows("SELECT COUNT(*), COUNT(DISTINCT seed) FROM cells").rows == [(400, 400)]
 
 
 @pytest.mark.slow
@@ -389,14 +389,14 @@ def test_a_disk_that_fills_up_damages_nothing_and_writing_goes_on_when_there_is_
         pytest.skip("only root may mount a disk")
     result = untrained(small_cell(model="head:16"))
     try:
-        store, kept = Store(tmp_path / "store"), 0
+        store, kept = StoreWriter(tmp_path / "store"), 0
         with pytest.raises(FarfieldError, match=r": No space left on device; what is finished is kept"):
             for kept in range(100):
                 store.write(named(result, kept))
         assert kept > 2
         found = verify(store.folder)
         assert found.sound, found.findings
-        assert found.cells == kept == len(OpenStore(store.folder).rows("FROM cells").rows)
+        assert found.cells == kept == len(Store(store.folder).rows("FROM cells").rows)
         assert not list(store.folder.rglob(f"*{TEMPORARY}"))
         subprocess.run(["mount", "-o", "remount,size=4m", tmp_path], check=True)
         for seed in range(kept, kept + 5):

@@ -13,9 +13,9 @@ from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION, identity_of
 from farfield.store import cell_file, files
 from farfield.store.cell_file import Fault, StoredCell, read
-from farfield.store.reader import OpenStore
+from farfield.store.reader import Store
 from farfield.store.status import standing
-from farfield.store.store import DamagedFile, Store
+from farfield.store.store import DamagedFile, StoreWriter
 from farfield.store.verify import verify
 from farfield.study import record
 from made_up import json_name, json_of, put, rewritten, tensors_of
@@ -95,7 +95,7 @@ def test_cells_of_an_older_data_version_are_kept_apart(tmp_path, monkeypatch):
     assert (found.cells, found.older, found.sound) == (0, 1, True)
     assert [finding.kind for finding in found.findings] == ["older"]
     assert standing(tmp_path).older == 1
-    store = OpenStore(tmp_path)
+    store = Store(tmp_path)
     assert store.rows("SELECT identity, data_version FROM cells").rows == [(identity, DATA_VERSION)]
     assert store.scores() == []
     with pytest.warns(UserWarning, match=f"made under data version {DATA_VERSION}: left out"):
@@ -116,7 +116,7 @@ def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere
     assert [*found.foreign] == [copy.name]
     assert [name[:16] for name in found.damaged] == [cells[1].identity]
     with pytest.warns(DamagedFile) as caught:
-        Store(tmp_path).finished()
+        StoreWriter(tmp_path).finished()
     assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
     (tmp_path / "study.json").write_text("{}")
     assert standing(tmp_path).asked is None
@@ -129,8 +129,8 @@ def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
     loop, lost = tmp_path / place / "loop", tmp_path / place / f"{'0' * 16}-{'0' * 12}.json"
     loop.symlink_to("loop")
     lost.symlink_to("nowhere")
-    assert Store(tmp_path).finished() == {identity}
-    assert standing(tmp_path).cells == len(OpenStore(tmp_path).cells()) == 1
+    assert StoreWriter(tmp_path).finished() == {identity}
+    assert standing(tmp_path).cells == len(Store(tmp_path).cells()) == 1
     found = {finding.file: finding.what for finding in verify(tmp_path).findings}
     assert lost.relative_to(tmp_path).as_posix() in found
     if not place:
@@ -158,7 +158,7 @@ def test_a_pipe_named_as_a_cell_is_named_and_waited_for_by_nobody(tmp_path):
     ],
 )
 def test_a_record_of_a_failure_that_is_none_is_said_to_be_unreadable(change, tmp_path):
-    Store(tmp_path).write_failure(small_cell(), "out of memory")
+    StoreWriter(tmp_path).write_failure(small_cell(), "out of memory")
     (path,) = tmp_path.iterdir()
     assert verify(tmp_path).findings == []
     changed = change(json.loads(path.read_text()))
@@ -208,7 +208,7 @@ def test_a_file_whose_name_fits_and_that_holds_no_cell_is_named(changes, tmp_pat
     assert read(path) == Fault("damaged", "does not hold a cell that can be read")
     assert [*standing(tmp_path).damaged] == [path.name]
     with pytest.warns(DamagedFile):
-        assert Store(tmp_path).finished() == frozenset()
+        assert StoreWriter(tmp_path).finished() == frozenset()
 
 
 @pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"[]", b"{}", b"null", b"\xff\xfe", b'{"identity": 1e999}'])
@@ -228,14 +228,14 @@ def test_of_two_results_of_a_cell_all_readers_take_the_one_whose_tensors_are_the
 
     def loss_seen() -> float:
         query = "SELECT value FROM measurements WHERE probe = 'final_loss'"
-        ((loss,),) = OpenStore(tmp_path).rows(query).rows
+        ((loss,),) = Store(tmp_path).rows(query).rows
         return loss
 
     assert loss_seen() == losses[names[0]]
     assert [finding.file for finding in verify(tmp_path).findings] == [names[1]]
     (tmp_path / json.loads((tmp_path / names[0]).read_text())["tensors"]["file"]).unlink()
     assert loss_seen() == losses[names[1]]
-    assert Store(tmp_path).finished() == {identity}
+    assert StoreWriter(tmp_path).finished() == {identity}
     assert not verify(tmp_path).sound
 
 

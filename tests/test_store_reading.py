@@ -23,9 +23,9 @@ from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION, identity_of
 from farfield.store import cell_file, files
 from farfield.store.export import export
-from farfield.store.reader import OpenStore
+from farfield.store.reader import Store
 from farfield.store.status import standing
-from farfield.store.store import DamagedFile, Store
+from farfield.store.store import DamagedFile, StoreWriter
 from farfield.store.verify import verify
 from farfield.store.versions import versions
 from made_up import LENGTHS, json_name, json_of, measured, put, tensors_of
@@ -77,7 +77,7 @@ def test_measurements_are_a_data_frame_of_every_number(folder):
 def test_a_number_that_is_none_spoils_an_average_rather_than_being_passed_over(folder):
     query = "SELECT avg(value) FROM measurements WHERE probe = 'final_loss' AND encoding = 'learned'"
     for _ in range(2):
-        ((mean,),) = OpenStore(folder).rows(query).rows
+        ((mean,),) = Store(folder).rows(query).rows
         assert np.isnan(mean)
 
 
@@ -98,7 +98,7 @@ def test_a_cells_file_is_read_by_strict_parsers_and_by_people(tmp_path):
         assert max(map(len, text.splitlines())) < 150
         assert '\n   "accuracy": {"12": ' in text
     query = "SELECT value FROM measurements WHERE probe = 'final_loss' ORDER BY seed"
-    np.testing.assert_array_equal(OpenStore(tmp_path).rows(query).rows, [[float(loss)] for loss in INFINITE])
+    np.testing.assert_array_equal(Store(tmp_path).rows(query).rows, [[float(loss)] for loss in INFINITE])
 
 
 INFINITE = ("nan", "inf", "-inf")
@@ -118,7 +118,7 @@ def test_cells_are_one_row_each_with_everything_that_remakes_them(folder):
 
 def test_a_store_may_be_empty_but_must_be_there(tmp_path):
     assert len(ff.open_store(tmp_path).measurements()) == 0
-    assert OpenStore(tmp_path).rows("SELECT encoding, lengths FROM cells").rows == []
+    assert Store(tmp_path).rows("SELECT encoding, lengths FROM cells").rows == []
     assert standing(tmp_path).cells == 0
     with pytest.raises(FarfieldError, match="there is no folder"):
         ff.open_store(tmp_path / "absent")
@@ -150,7 +150,7 @@ def test_a_store_may_be_empty_but_must_be_there(tmp_path):
 )
 def test_a_query_reads_the_store_and_nothing_else(query, answer, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    store = OpenStore(folder)
+    store = Store(folder)
     with pytest.raises(FarfieldError, match=answer):
         store.rows(query)
     assert store.rows("SELECT COUNT(*) FROM cells").rows == [(6,)]
@@ -173,11 +173,11 @@ def test_a_query_reads_the_store_and_nothing_else(query, answer, folder, tmp_pat
 )
 def test_questions_from_python_that_make_no_sense_are_refused(ask, words, folder):
     with pytest.raises(FarfieldError, match=words):
-        ask(OpenStore(folder))
+        ask(Store(folder))
 
 
 def test_results_have_their_weights(tmp_path):
-    store, rope_result = Store(tmp_path), untrained(small_cell())
+    store, rope_result = StoreWriter(tmp_path), untrained(small_cell())
     for seed in range(3):
         store.write(dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=seed)))
     found = list(ff.open_store(tmp_path).results("encoding = 'rope' AND seed > 0"))
@@ -218,14 +218,14 @@ def fill(folder: Path, count: int, start: int = 0) -> None:
 
 
 def everything(folder: Path) -> list[tuple]:
-    return OpenStore(folder).rows("FROM measurements ORDER BY ALL").rows
+    return Store(folder).rows("FROM measurements ORDER BY ALL").rows
 
 
 def test_reading_changes_nothing_in_the_folder(tmp_path):
     fill(tmp_path, 3)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())}
     assert len({row[0] for row in everything(tmp_path)}) == 3
-    assert Store(tmp_path, reading=True).finished() == {row[0] for row in everything(tmp_path)}
+    assert StoreWriter(tmp_path, reading=True).finished() == {row[0] for row in everything(tmp_path)}
     standing(tmp_path), verify(tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())} == before
 
@@ -238,7 +238,7 @@ def test_readers_and_writers_at_once_see_whole_cells(tmp_path):
     def read():
         try:
             for _ in range(6):
-                rows = OpenStore(tmp_path).rows("SELECT identity, COUNT(*) FROM measurements GROUP BY ALL").rows
+                rows = Store(tmp_path).rows("SELECT identity, COUNT(*) FROM measurements GROUP BY ALL").rows
                 assert {count for _, count in rows} == {wanted}
                 assert len(rows) >= 4
         except BaseException as error:
@@ -258,7 +258,7 @@ def test_an_encoding_that_this_code_does_not_know_is_written_with_its_settings(t
     config = json.loads(json.dumps(small_cell("rope:base=100").config()))
     config["encoding"] = {"name": "spiral", "turns": 3, "start": 0.5}
     put(tmp_path, small_cell(), config=config)
-    assert OpenStore(tmp_path).rows("SELECT encoding, task, model FROM cells").rows == [
+    assert Store(tmp_path).rows("SELECT encoding, task, model FROM cells").rows == [
         ("spiral:turns=3,start=0.5", "offset:2", "head")
     ]
 
@@ -273,7 +273,7 @@ def test_columns_name_an_encoding_as_a_user_writes_it(spec):
 
 def test_a_pivot_that_names_its_columns_is_answered(folder):
     query = "PIVOT (SELECT encoding, seed FROM cells) ON seed IN (0, 1) USING count(*)"
-    assert OpenStore(folder).rows(query).columns == ["encoding", "0", "1"]
+    assert Store(folder).rows(query).columns == ["encoding", "0", "1"]
 
 
 def test_columns_of_one_name_are_numbered(folder, capsys):
@@ -302,7 +302,7 @@ def test_rows_of_many_columns_stand_one_below_another(folder, capsys):
 def test_seeds_are_in_columns_of_their_own_also_where_nothing_tells_them_apart(tmp_path):
     put(tmp_path, small_cell(seed=3))
     put(tmp_path, small_cell(seed=3, data_seed=5))
-    seeds = OpenStore(tmp_path).rows("SELECT seed, data_seed, evaluation_seed FROM cells ORDER BY data_seed").rows
+    seeds = Store(tmp_path).rows("SELECT seed, data_seed, evaluation_seed FROM cells ORDER BY data_seed").rows
     assert seeds == [(3, 3, 3), (3, 5, 3)]
 
 
@@ -312,7 +312,7 @@ def test_standing_counts_by_encoding_and_task_and_says_what_is_wrong(tmp_path):
     put(tmp_path, small_cell("alibi"), final_loss=float("inf"))
     twin = put(tmp_path, small_cell("alibi", seed=1), tensors=b"the same")
     other = put(tmp_path, small_cell("alibi", seed=2), tensors=b"the same")
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     failed = small_cell("t5", "position:0")
     store.write_failure(failed, "out of memory")
     store.write_failure(small_cell("alibi"), "finished since, by another process")
@@ -336,7 +336,7 @@ def test_standing_counts_by_encoding_and_task_and_says_what_is_wrong(tmp_path):
 
 
 def test_exports_hold_every_number(folder, tmp_path):
-    rows = OpenStore(folder).rows("SELECT identity, probe, length, value FROM measurements").rows
+    rows = Store(folder).rows("SELECT identity, probe, length, value FROM measurements").rows
     wanted = {row[:3]: row[3] for row in rows}
     for format in ("csv", "parquet"):
         path = tmp_path / f"out.{format}"
@@ -351,7 +351,7 @@ def test_exports_hold_every_number(folder, tmp_path):
 
 def test_a_netcdf_export_holds_every_number(folder, tmp_path):
     xarray = pytest.importorskip("xarray")
-    rows = OpenStore(folder).rows("SELECT identity, probe, length, value FROM measurements").rows
+    rows = Store(folder).rows("SELECT identity, probe, length, value FROM measurements").rows
     path = tmp_path / "out.nc"
     assert export(folder, path, format="netcdf") == 6
     with xarray.open_dataset(path, engine="scipy") as file:
@@ -505,9 +505,9 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
     seconds, answers = {}, {}
     for name, act in {
         "status": lambda: standing(tmp_path),
-        "open": lambda: OpenStore(tmp_path),
+        "open": lambda: Store(tmp_path),
         "group by": lambda: answers["open"].rows(query),
-        "finished": lambda: Store(tmp_path).finished(),
+        "finished": lambda: StoreWriter(tmp_path).finished(),
     }.items():
         started = time.perf_counter()
         answers[name] = act()

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from farfield.store.files import TEMPORARY
-from farfield.store.reader import OpenStore
+from farfield.store.reader import Store
 from farfield.store.verify import verify
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def tensors(folder: Path) -> set[str]:
 
 
 def measured(folder: Path) -> list[tuple]:
-    return OpenStore(folder).rows("SELECT identity, probe, length, value FROM measurements ORDER BY ALL").rows
+    return Store(folder).rows("SELECT identity, probe, length, value FROM measurements ORDER BY ALL").rows
 
 
 def cells(folder: Path) -> int:

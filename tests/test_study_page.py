@@ -21,7 +21,7 @@ from farfield.reporting.numbers import NONE
 from farfield.reporting.page import check_page, render, write_page
 from farfield.reporting.sentences import what_became, what_ran
 from farfield.results.result import CellResult
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.store.verify import verify
 from farfield.study import record
 from farfield.study.record import Record
@@ -77,7 +77,7 @@ def by_kind(cell: Cell) -> CellResult:
 
 
 def fill(folder: Path, wanted: Study, make: Callable[[Cell], CellResult] = by_kind, skip=(), known=True) -> Path:
-    store = Store(folder)
+    store = StoreWriter(folder)
     for number, cell in enumerate(wanted.cells()):
         if number not in skip:
             store.write(make(cell))
@@ -106,7 +106,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return by_kind(cell)
 
     folder = fill(tmp_path_factory.mktemp("troubled"), wanted, make, skip={0, 1})
-    Store(folder).write_failure(cells[0], f"out of memory {EVIL}")
+    StoreWriter(folder).write_failure(cells[0], f"out of memory {EVIL}")
     json_of(folder, cells[23].identity).write_bytes(b"cut off")
     for cell in cells[3:5]:
         next(folder.glob(f"{cell.identity}-*.safetensors")).unlink()
@@ -318,7 +318,7 @@ def test_failures_have_the_names_of_their_settings_and_those_of_other_studies_ar
     )
     folder, cells = fill(tmp_path, wanted, untrained, skip=(0, 3)), wanted.cells()
     for cell in (cells[0], cells[3], dataclasses.replace(cells[1], steps=4)):
-        Store(folder).write_failure(cell, "lost")
+        StoreWriter(folder).write_failure(cell, "lost")
     failed = next(problem for problem in gather(folder).problems if problem.kind == "failed")
     assert sorted(failed.named) == ["softmax, batch 4, seed 0: lost", "ssmax, batch 8, seed 0: lost"]
 
@@ -418,7 +418,7 @@ def test_cells_of_other_studies_are_left_out_and_counted(tmp_path: Path):
 def test_a_study_of_which_all_failed_says_why(tmp_path: Path):
     wanted = study(["rope:base=10"], ["offset:1"], seeds=1)
     fill(tmp_path, wanted, skip={0})
-    Store(tmp_path).write_failure(wanted.cells()[0], "no memory")
+    StoreWriter(tmp_path).write_failure(wanted.cells()[0], "no memory")
     assert "0 of 1 cells are finished" in text_of(page_of(tmp_path)) and "no memory" in page_of(tmp_path)
 
 

@@ -13,10 +13,10 @@ import pytest
 from farfield.errors import FarfieldError
 from farfield.intervals import bootstrap, over_seeds, wilson
 from farfield.results.result import content_of
-from farfield.seeds.scores import Outcome
+from farfield.seeds.scores import ModelScores
 from farfield.seeds.summary import summarize
-from farfield.store.reader import OpenStore
-from farfield.store.store import Store
+from farfield.store.reader import Store
+from farfield.store.store import StoreWriter
 from support import small_cell, untrained
 
 LENGTHS = [12, 16, 48]
@@ -24,13 +24,13 @@ LENGTHS = [12, 16, 48]
 
 def outcome(
     seed: int, far: float, near: float = 1.0, *, diverged=False, content: str | None = None, **config
-) -> Outcome:
+) -> ModelScores:
     """One seed with an accuracy within the trained lengths and one beyond."""
     config = {"encoding": {"name": "rope"}, "seed": seed, "shortest": 8, "longest": 16, "lengths": LENGTHS} | config
     values = {("chance", length): 0.05 for length in LENGTHS}
     for probe, less in (("accuracy", 0.0), ("sequence_accuracy", 0.1)):
         values |= {(probe, length): near - less if length <= 16 else far - less for length in LENGTHS}
-    return Outcome(config, values, diverged, content or str(seed))
+    return ModelScores(config, values, diverged, content or str(seed))
 
 
 # zoology issue 28: five seeds, one of which fails far out.
@@ -201,29 +201,29 @@ def test_settings_that_make_no_sense_are_refused(settings):
         summarize([outcome(0, 0.5)], **settings)
 
 
-def scores_of(result) -> Outcome:
+def scores_of(result) -> ModelScores:
     """What a result in memory measured."""
     values = {(found.probe, found.length): found.value for found in result.measurements() if found.length is not None}
-    return Outcome(json.loads(json.dumps(result.cell.config())), values, result.diverged, content_of(result))
+    return ModelScores(json.loads(json.dumps(result.cell.config())), values, result.diverged, content_of(result))
 
 
 def test_a_store_and_its_results_give_the_same_statistics(tmp_path):
     rope_result, learned_result = untrained(small_cell()), untrained(small_cell("learned"))
     again = dataclasses.replace(rope_result, cell=dataclasses.replace(rope_result.cell, seed=1))
     results = [rope_result, learned_result, again]
-    store = Store(tmp_path)
+    store = StoreWriter(tmp_path)
     for result in results:
         store.write(result)
     in_memory = summarize([scores_of(result) for result in results], wanted=2)
-    stored = {summary.setting: summary for summary in OpenStore(tmp_path).summaries(wanted=2)}
+    stored = {summary.setting: summary for summary in Store(tmp_path).summaries(wanted=2)}
     assert {summary.setting: summary for summary in in_memory} == stored
     rope = next(summary for summary in in_memory if summary.config["encoding"]["name"] == "rope")
     assert (rope.seeds, rope.identical) == (["0", "1"], [["0", "1"]])
     assert rope.at(16).mean.mean == rope_result.accuracy[1].value
-    assert [summary.label for summary in OpenStore(tmp_path).summaries()] == ["learned on offset:2", "rope on offset:2"]
-    assert len(OpenStore(tmp_path).summaries("encoding = 'rope'")) == 1
+    assert [summary.label for summary in Store(tmp_path).summaries()] == ["learned on offset:2", "rope on offset:2"]
+    assert len(Store(tmp_path).summaries("encoding = 'rope'")) == 1
     with pytest.raises(FarfieldError, match="cannot run"):
-        OpenStore(tmp_path).summaries("encodng = 'rope'")
+        Store(tmp_path).summaries("encodng = 'rope'")
 
 
 def test_a_model_of_which_nothing_is_a_number_is_stored_and_counted(tmp_path):
@@ -241,9 +241,9 @@ def test_a_model_of_which_nothing_is_a_number_is_stored_and_counted(tmp_path):
         head_target_attention=spoilt(learned_result.head_target_attention),
         head_selected=np.zeros_like(learned_result.head_selected),
     )
-    Store(tmp_path).write(nothing)
-    store = OpenStore(tmp_path)
+    StoreWriter(tmp_path).write(nothing)
+    store = Store(tmp_path)
     assert store.rows("SELECT diverged FROM cells").rows == [(True,)]
     (found,) = store.summaries()
     assert (found.diverged, found.fit.fitted) == (["0"], [])
-    assert Store(tmp_path).read(learned_result.cell).diverged
+    assert StoreWriter(tmp_path).read(learned_result.cell).diverged

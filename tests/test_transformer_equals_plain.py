@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from farfield.encodings import Content
+from farfield.encodings import HeadContent
 from farfield.models import Inputs, Mechanism
 from farfield.models.transformer import Transformer
 from farfield.normalizers import normalizers
@@ -39,7 +39,7 @@ def plain(model, parameters, mechanism, inputs):
             query, key, value = (normed @ matrix.T for matrix in (head.query, head.key, head.value))
             turned = encoding.rotate(head.encoding, query, key, positions, positions)
             logits = jnp.einsum("sqd,skd->sqk", *turned) / math.sqrt(model.head_width)
-            bias = encoding.bias(head.encoding, positions, positions, Content(query, key, visible))
+            bias = encoding.bias(head.encoding, positions, positions, HeadContent(query, key, visible))
             logits = logits if bias is None else logits + bias
             logits = logits * mechanism.normalizer.scale(head.normalizer, visible.sum(1))[..., None]
             weights.append(jax.nn.softmax(logits, where=visible))

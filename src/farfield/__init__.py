@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from farfield.reporting.report import Report, report
     from farfield.results.result import CellResult
     from farfield.seeds.summary import Summary
-    from farfield.store.reader import OpenStore as Store
-    from farfield.store.reader import open_store
+    from farfield.store.reader import Store, open_store
     from farfield.study.file import load_study
     from farfield.study.plan import Plan, plan
     from farfield.study.run import StudyRun, run
@@ -67,7 +66,7 @@ _PLACES = {
     "Report": "farfield.reporting.report:Report",
     "Reproduction": "farfield.papers.reproduce:Reproduction",
     "StorageError": "farfield.errors:StorageError",
-    "Store": "farfield.store.reader:OpenStore",
+    "Store": "farfield.store.reader:Store",
     "Study": "farfield.study.study:Study",
     "StudyRun": "farfield.study.run:StudyRun",
     "Summary": "farfield.seeds.summary:Summary",

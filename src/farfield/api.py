@@ -29,7 +29,7 @@ from farfield.probes.accuracy import Accuracy, RangeMeans, range_means
 from farfield.probes.dilution import Dilution, fit
 from farfield.probes.failure import Ways
 from farfield.results.result import CellResult
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.store.versions import versions
 from farfield.tasks import Task
 
@@ -95,7 +95,7 @@ def train(
         "test_positions": test_positions,
     }
     cells = cells_for(parts, chosen, (shortest, longest), tuple(test), settings)
-    results = run(cells, None if folder is None else Store(folder), workers=workers, progress=progress)
+    results = run(cells, None if folder is None else StoreWriter(folder), workers=workers, progress=progress)
     return TrainResult(tuple(results), time.perf_counter() - started)
 
 

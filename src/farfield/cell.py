@@ -21,7 +21,7 @@ from farfield.errors import FarfieldError, unknown
 from farfield.identity import identity_of
 from farfield.lengths import Range, range_of
 from farfield.models import Model, models
-from farfield.models.base import Path
+from farfield.models.base import LogitPath
 from farfield.models.head import Head
 from farfield.normalizers import Normalizer, normalizers
 from farfield.normalizers.softmax import Softmax
@@ -104,7 +104,7 @@ class Cell:
     batch: int = SETTINGS["batch"].default
     learning_rate: float = SETTINGS["learning_rate"].default
     weight_decay: float = SETTINGS["weight_decay"].default
-    path: Path | Literal["auto"] = "auto"
+    path: LogitPath | Literal["auto"] = "auto"
     lengths: tuple[int, ...] = SETTINGS["test"].default
     sequences: int = SETTINGS["sequences"].default
     snapshots: tuple[int, ...] = SETTINGS["snapshots"].default
@@ -191,9 +191,9 @@ class Cell:
         """Whether tests go through the keys in blocks: exact for a head whose task has positional targets."""
         return isinstance(self.task, Positional) and self.model.lookup_obstacle(self.encoding) is None
 
-    def _chosen_path(self) -> Path:
-        if self.path not in ("auto", *get_args(Path)):
-            raise unknown("path", self.path, ("auto", *get_args(Path)))
+    def _chosen_path(self) -> LogitPath:
+        if self.path not in ("auto", *get_args(LogitPath)):
+            raise unknown("path", self.path, ("auto", *get_args(LogitPath)))
         obstacle = self.model.lookup_obstacle(self.encoding)
         if obstacle is None and self.vocabulary**2 * self.longest > MOST_LOGITS:
             obstacle = (
@@ -202,7 +202,7 @@ class Cell:
             )
         if self.path == "lookup" and obstacle is not None:
             raise FarfieldError(f"the lookup path is not possible: {obstacle}; use the dense path or auto")
-        chosen: Path = "lookup" if self.path == "auto" and obstacle is None else "dense"
+        chosen: LogitPath = "lookup" if self.path == "auto" and obstacle is None else "dense"
         chosen = chosen if self.path == "auto" else self.path  # pyright: ignore[reportAssignmentType]
         rows = self.longest if self.task.rows == "all" else 1
         weights = self.batch * self.longest * rows * len(self.model.head_names)

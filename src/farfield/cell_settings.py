@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["part", "whole", "real", "lengths", "whole numbers", "path"]
+SettingKind = Literal["part", "whole", "real", "lengths", "whole numbers", "path"]
 
 
-class Setting(NamedTuple):
+class CellSetting(NamedTuple):
     """One setting.
 
     Attributes:
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     """
 
     help: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     low: int = 0
     high: int = 0
@@ -38,63 +38,65 @@ LONGEST_TRAINING, LONGEST_TEST = 4096, 2**24
 MOST_STEPS, MOST_SEED = 10**7, 2**32 - 1
 
 SETTINGS = {
-    "encoding": Setting(
+    "encoding": CellSetting(
         "Encoding with its settings.",
         "part",
         "rope",
         more="As in rope, rope:base=500000, learned, learned:rows=64.",
         example="rope:base=500000",
     ),
-    "task": Setting(
+    "task": CellSetting(
         "Task with its settings.",
         "part",
         "offset:1",
         more="offset:K copies the token K before the query.",
         example="offset:2",
     ),
-    "model": Setting(
+    "model": CellSetting(
         "Model with its settings.",
         "part",
         "head",
         more="As in head:heads=4, positional, transformer:layers=2,heads=4,width=192.",
         example="head:heads=4",
     ),
-    "normalizer": Setting(
+    "normalizer": CellSetting(
         "What turns logits into attention weights.",
         "part",
         "softmax",
         more="As in softmax:temperature=0.5, ssmax, entmax, linear.",
         example="softmax:temperature=0.5",
     ),
-    "positions": Setting(
+    "positions": CellSetting(
         "Integers that tokens are given in training.",
         "part",
         "fixed",
         more="As in fixed, random-start:2048, random-subset:2048, coupled.",
         example="random-subset:2048",
     ),
-    "test_positions": Setting(
+    "test_positions": CellSetting(
         "The same in tests; as in training if left out.",
         "part",
         None,
         more="Also interpolate, clamp or rescale for tables.",
         example="random-subset:2048",
     ),
-    "lengths": Setting(
+    "lengths": CellSetting(
         "Training lengths, SHORTEST:LONGEST.",
         "lengths",
         (8, 16),
         1,
         LONGEST_TRAINING,
     ),
-    "test": Setting("Test lengths.", "whole numbers", (12, 16, 20, 24, 32, 40, 48), 1, LONGEST_TEST, example="16,48"),
-    "vocabulary": Setting("Number of tokens.", "whole", 20, 2, 1024),
-    "steps": Setting("Optimizer steps.", "whole", 4000, 1, MOST_STEPS),
-    "batch": Setting("Sequences a step.", "whole", 256, 1, 2**16),
-    "learning_rate": Setting("Learning rate of Adam.", "real", 1e-3),
-    "weight_decay": Setting("Coupled L2 on the encoding's own parameters.", "real", 0.0),
-    "sequences": Setting("Test sequences a length.", "whole", 4096, 1, 2**20),
-    "snapshots": Setting(
+    "test": CellSetting(
+        "Test lengths.", "whole numbers", (12, 16, 20, 24, 32, 40, 48), 1, LONGEST_TEST, example="16,48"
+    ),
+    "vocabulary": CellSetting("Number of tokens.", "whole", 20, 2, 1024),
+    "steps": CellSetting("Optimizer steps.", "whole", 4000, 1, MOST_STEPS),
+    "batch": CellSetting("Sequences a step.", "whole", 256, 1, 2**16),
+    "learning_rate": CellSetting("Learning rate of Adam.", "real", 1e-3),
+    "weight_decay": CellSetting("Coupled L2 on the encoding's own parameters.", "real", 0.0),
+    "sequences": CellSetting("Test sequences a length.", "whole", 4096, 1, 2**20),
+    "snapshots": CellSetting(
         "Steps after which weights are kept as well.",
         "whole numbers",
         (),
@@ -102,7 +104,7 @@ SETTINGS = {
         MOST_STEPS,
         example="0,200,1000",
     ),
-    "path": Setting(
+    "path": CellSetting(
         "How logits are computed: by lookup, densely, or auto for the lookup where it is exact.",
         "path",
         "auto",

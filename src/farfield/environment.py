@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from farfield.errors import FarfieldError
 
 Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 # JAX's own defaults. Settings that a release of JAX does not have are passed over.
 ASSUMED: dict[str, Any] = {
@@ -95,7 +95,7 @@ HARMLESS = re.compile(
 )
 
 
-def settled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def settled(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
     """Decorator: run a function that computes with JAX under :data:`ASSUMED`, in any thread.
 
     Raises:
@@ -103,7 +103,7 @@ def settled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
     """
 
     @functools.wraps(function)
-    def inside(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def inside(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         check()
         with assumed():
             return function(*args, **kwargs)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from farfield._types import Key, Positions, PyTree, Tokens
 from farfield.models import lookup
-from farfield.models.base import Inputs, Model, Path
+from farfield.models.base import Inputs, LogitPath, Model
 from farfield.rng import PIECE, Purpose, key_for
 from farfield.tasks.base import NO_TARGET, Positional
 from farfield.training import Knobs
@@ -61,7 +61,7 @@ class EvaluationShape:
     longest: int = 48
     trained: int = 16
     streams: bool = True
-    path: Path = "lookup"
+    path: LogitPath = "lookup"
 
     @property
     def block(self) -> int:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, UInt32
 from farfield._pytree import pytree
 from farfield._types import Key, PyTree, Scalar
 from farfield.encodings.base import Encoding
-from farfield.models.base import Inputs, Mechanism, Model, Path
+from farfield.models.base import Inputs, LogitPath, Mechanism, Model
 from farfield.models.head import Head, cross_entropy
 from farfield.normalizers import Normalizer
 from farfield.positions import Regime
@@ -49,7 +49,7 @@ class Shape:
     longest: int = 16
     batch: int = 256
     steps: int = 4000
-    path: Path = "lookup"
+    path: LogitPath = "lookup"
     largest: int = 16
 
 

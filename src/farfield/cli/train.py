@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farfield.cell_settings import SETTINGS, Setting
+from farfield.cell_settings import SETTINGS, CellSetting
 from farfield.cli.common import Json, Plot, Workers, answer, folder_path, whole_numbers
 from farfield.errors import FarfieldError
 
@@ -51,23 +51,23 @@ def train(
     answer(result, train_tables, as_json, None if plot is None else lambda: result.plot(plot))
 
 
-Seeds = Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")]
-Dense = Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")]
-Out = Annotated[
+SeedsOption = Annotated[int, typer.Option(help="Number of seeds, 0 .. N-1.")]
+DenseOption = Annotated[bool, typer.Option("--dense", help="Use the slow dense reference instead of lookup.")]
+OutOption = Annotated[
     Path | None, typer.Option(help="Keep finished models in this folder and reuse those there.", parser=folder_path)
 ]
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
     """The options, those of :data:`SETTINGS` among them; the path of logits has its own flag, ``--dense``."""
-    others = {"seeds": (Seeds, 8), "dense": (Dense, False), "out": (Out, None), "plot": (Plot, None)}
+    others = {"seeds": (SeedsOption, 8), "dense": (DenseOption, False), "out": (OutOption, None), "plot": (Plot, None)}
     others |= {"workers": (Workers, None), "as_json": (Json, False)}
     settings = {name: _option(setting) for name, setting in SETTINGS.items() if name != "path"}
     for name, (annotation, default) in (settings | others).items():
         yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _option(setting: Setting) -> tuple[Any, Any]:
+def _option(setting: CellSetting) -> tuple[Any, Any]:
     """Type, with help, and default of the option of a setting."""
     kinds: dict[str, Any] = {"whole": int, "real": float, "part": str | None if setting.default is None else str}
     kind: Any = kinds.get(setting.kind, str)

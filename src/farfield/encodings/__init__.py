@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farfield._checks import index
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.errors import FarfieldError
 from farfield.registry import import_all
 
@@ -36,4 +36,4 @@ def get(name: str, *, dim: int | None = None, **settings: Any) -> Encoding:
     return encoding
 
 
-__all__ = ["Content", "Encoding", "encodings", "get", "parse", "register"]
+__all__ = ["Encoding", "HeadContent", "encodings", "get", "parse", "register"]

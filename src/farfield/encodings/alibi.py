@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, offsets, precise, require_real
 from farfield.errors import unknown
 from farfield.registry import traced
@@ -105,7 +105,7 @@ class Alibi(Encoding):
         return self.slope * RULES[self.rule](1)[0]
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         dtype = precise(content.query.dtype)
         offset = offsets(query_positions, key_positions).astype(dtype)

@@ -12,7 +12,7 @@ from farfield._types import Key, Positions, PyTree
 from farfield.registry import Registry
 
 
-class Content(NamedTuple):
+class HeadContent(NamedTuple):
     """Projected queries and keys of one head before rotation, for a bias that depends on content.
 
     Attributes:
@@ -99,7 +99,7 @@ class Encoding:
         return query, key
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "... query key"] | None:
         """What is added to the scaled logits, in logit units, or None.
 

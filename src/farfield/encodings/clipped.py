@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, require_real, require_whole
 from farfield.registry import traced
 
@@ -41,7 +41,7 @@ class Clipped(Encoding):
         return {"bias": normal(key, self.deviation, self.reach + 1)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         row = jnp.clip(-offsets(query_positions, key_positions), 0, self.reach)
         return jnp.asarray(parameters["bias"]).at[row].get(mode="promise_in_bounds").astype(content.query.dtype)

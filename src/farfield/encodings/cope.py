@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, precise, require_real, require_whole
 from farfield.registry import traced
 
@@ -26,7 +26,7 @@ class Cope(Encoding):
     Source: Golovneva et al., arXiv 2405.18719, section 4. As in the appendix's listing, gates see the scaled
     logits and q . e[p] is added without a scale, where the paper's equations leave scales out altogether.
 
-    Keys are taken in the order in which they are given, and those that :attr:`Content.visible` names have gates.
+    Keys are taken in the order in which they are given, and those that :attr:`HeadContent.visible` names have gates.
     A key after the query has p = 0, which the mask hides.
 
     Attributes:
@@ -47,7 +47,7 @@ class Cope(Encoding):
         return {"table": normal(key, self.deviation, self.rows, width)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "... query key"]:
         dtype = precise(content.query.dtype)
         query, key = content.query.astype(dtype), content.key.astype(dtype)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, MOST_ROWS, distances, precise, require_real, require_whole
 from farfield.registry import traced
 
@@ -75,7 +75,7 @@ class Fire(Encoding):
         }
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         dtype = precise(content.query.dtype)
         parameters = {name: jnp.asarray(value).astype(dtype) for name, value in parameters.items()}

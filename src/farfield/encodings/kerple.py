@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, distances, precise, require_real
 from farfield.registry import traced
 
@@ -45,7 +45,7 @@ class KerpleLog(Encoding):
         return {"log_weight": _log(self.weight), "log_rate": _log(self.rate)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         dtype = precise(content.query.dtype)
         weight, rate = (jnp.exp(jnp.asarray(parameters[name]).astype(dtype)) for name in ("log_weight", "log_rate"))
@@ -79,7 +79,7 @@ class KerplePower(Encoding):
         return {"log_weight": _log(self.weight), "power_logit": jnp.log(share) - jnp.log1p(-share)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         dtype = precise(content.query.dtype)
         weight = jnp.exp(jnp.asarray(parameters["log_weight"]).astype(dtype))

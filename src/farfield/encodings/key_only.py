@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, normal, require_positions, require_real, signed
 from farfield.errors import FarfieldError
 from farfield.registry import traced
@@ -51,7 +51,7 @@ class KeyOnly(Encoding):
         return {"bias": normal(key, self.deviation, self.rows)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         table, key_positions = jnp.asarray(parameters["bias"]), signed(key_positions)
         if not isinstance(key_positions, Tracer):

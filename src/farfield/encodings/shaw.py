@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, MOST_ROWS, normal, offsets, precise, require_real, require_whole
 from farfield.registry import traced
 
@@ -41,7 +41,7 @@ class Shaw(Encoding):
         return {"table": normal(key, self.deviation, 2 * self.reach + 1, width)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "... query key"]:
         dtype = precise(content.query.dtype)
         table = jnp.asarray(parameters["table"]).astype(dtype)

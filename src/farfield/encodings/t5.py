@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, require_real, require_whole
 from farfield.errors import FarfieldError
 from farfield.registry import setting, traced
@@ -68,7 +68,7 @@ class T5(Encoding):
         return {"bias": normal(key, self.deviation, self.buckets)}
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "query key"]:
         table = jnp.asarray(parameters["bias"])
         bucket = bucket_of(

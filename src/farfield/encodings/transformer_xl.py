@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content, Encoding, encodings
+from farfield.encodings.base import Encoding, HeadContent, encodings
 from farfield.encodings.parts import LARGEST, normal, offsets, precise, require_real
 from farfield.encodings.rotary import angles, frequencies
 from farfield.errors import FarfieldError
@@ -57,7 +57,7 @@ class TransformerXL(Encoding):
         }
 
     def bias(
-        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: Content
+        self, parameters: PyTree, query_positions: Positions, key_positions: Positions, content: HeadContent
     ) -> Float[Array, "... query key"]:
         width = content.query.shape[-1]
         dtype = precise(content.query.dtype)

@@ -19,7 +19,7 @@ from farfield.environment import settled
 from farfield.errors import EngineError, FarfieldError
 from farfield.results.result import CellResult
 from farfield.store.checkpoints import Checkpoints
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.store.versions import versions
 
 # Workers that a chunk may outlive before it is taken to be what kills them, perhaps for want of memory.
@@ -38,7 +38,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunSummary:
     """What a run came to.
 
     Attributes:
@@ -57,7 +57,7 @@ class Outcome:
 @settled
 def run(
     cells: Iterable[Cell],
-    store: Store | None = None,
+    store: StoreWriter | None = None,
     *,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -97,12 +97,12 @@ def run(
 def complete(
     cells: list[Cell],
     stored: Set[Cell],
-    store: Store | None,
+    store: StoreWriter | None,
     on: Engine,
     progress: Progress | None = None,
     keep: Callable[[CellResult], None] = lambda result: None,
     lose: Callable[[Failure], None] = lambda failure: None,
-) -> Outcome:
+) -> RunSummary:
     """Run those of different, resolved cells that a store lacks.
 
     Chunks whose worker died run again elsewhere; a chunk out of memory is halved; what fails otherwise is told of at
@@ -128,7 +128,7 @@ def complete(
     if work.keeper is not None:  # those of cells whose run was stopped between storing them and forgetting their way
         failed = {failure.cell for failure in work.failures}
         work.keeper.remove(cell for cell in cells if cell not in failed)
-    return Outcome(len(cells), before, tuple(work.failures), tuple(work.diverged))
+    return RunSummary(len(cells), before, tuple(work.failures), tuple(work.diverged))
 
 
 class Made(NamedTuple):
@@ -196,7 +196,7 @@ class _Work:
 
     def __init__(
         self,
-        store: Store | None,
+        store: StoreWriter | None,
         on: Engine,
         progress: Progress,
         keep: Callable[[CellResult], None],

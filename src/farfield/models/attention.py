@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from farfield._pytree import pytree
 from farfield._types import Key, Positions, PyTree
-from farfield.encodings.base import Content
-from farfield.models.base import Mechanism, Observed, Rows
+from farfield.encodings.base import HeadContent
+from farfield.models.base import AskedRows, Mechanism, Observed
 
 
 @pytree
@@ -79,7 +79,7 @@ def visible_keys(rows: Int[Array, " row"], places: int, length: Int[Array, ""]) 
     return (keys <= rows[:, None]) & (keys < length)
 
 
-def row_places(rows: Rows, places: int, length: Int[Array, ""]) -> Int[Array, " row"]:
+def row_places(rows: AskedRows, places: int, length: Int[Array, ""]) -> Int[Array, " row"]:
     """Places of the rows that are asked for."""
     return jnp.arange(places) if rows == "all" else (length - 1)[None]
 
@@ -151,7 +151,7 @@ def _observe(
     encoding, normalizer = mechanism.encoding.of_head(index, heads), mechanism.normalizer
     turned_query, turned_key = encoding.rotate(head.encoding, query, key, positions[rows], positions)
     logits = jnp.einsum("sqd,skd->sqk", turned_query, turned_key) / math.sqrt(query.shape[-1])
-    bias = encoding.bias(head.encoding, positions[rows], positions, Content(query, key, visible))
+    bias = encoding.bias(head.encoding, positions[rows], positions, HeadContent(query, key, visible))
     if bias is not None:
         logits = logits + jnp.broadcast_to(bias, logits.shape)
     count = visible.sum(axis=1)

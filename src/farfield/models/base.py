@@ -16,8 +16,8 @@ from farfield.normalizers import Normalizer
 from farfield.positions.base import padded
 from farfield.registry import Registry, setting
 
-Path = Literal["lookup", "dense"]
-Rows = Literal["last", "all"]
+LogitPath = Literal["lookup", "dense"]
+AskedRows = Literal["last", "all"]
 
 WIDEST = 4096
 MOST_HEADS = 64
@@ -125,11 +125,13 @@ class Model(abc.ABC):
         """Fresh weights."""
 
     @abc.abstractmethod
-    def forward(self, parameters: Any, mechanism: Mechanism, inputs: Inputs, rows: Rows, path: Path) -> Forward:
+    def forward(
+        self, parameters: Any, mechanism: Mechanism, inputs: Inputs, rows: AskedRows, path: LogitPath
+    ) -> Forward:
         """Class scores and attention weights."""
 
     @abc.abstractmethod
-    def observe(self, parameters: Any, mechanism: Mechanism, inputs: Inputs, rows: Rows) -> list[Observed]:
+    def observe(self, parameters: Any, mechanism: Mechanism, inputs: Inputs, rows: AskedRows) -> list[Observed]:
         """The inside of every head, in the order of :attr:`head_names`, by the dense path."""
 
 

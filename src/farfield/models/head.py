@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from farfield._types import Key, Scalar
 from farfield.models import attention, lookup
 from farfield.models.attention import linear
-from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
+from farfield.models.base import AskedRows, Forward, Inputs, LogitPath, Mechanism, Model, Observed, models
 from farfield.models.parameters import HeadParameters
 
 
@@ -48,17 +48,19 @@ class Head(Model):
         )
 
     def forward(
-        self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows, path: Path
+        self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows, path: LogitPath
     ) -> Forward:
         if path == "lookup":
             return lookup.forward(parameters, mechanism, inputs, rows)
         return self._dense(parameters, mechanism, inputs, rows)[0]
 
-    def observe(self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows) -> list[Observed]:
+    def observe(
+        self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows
+    ) -> list[Observed]:
         return self._dense(parameters, mechanism, inputs, rows)[1]
 
     def _dense(
-        self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows
+        self, parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows
     ) -> tuple[Forward, list[Observed]]:
         """Embed every token of every sequence, then attend."""
         tokens, positions, length = inputs = inputs.settled()

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from farfield._types import Positions, Scalar, Tokens
-from farfield.encodings.base import Content, Encoding
+from farfield.encodings.base import Encoding, HeadContent
 from farfield.models import attention
 from farfield.models.attention import AttentionParameters
-from farfield.models.base import Forward, Inputs, Mechanism, Rows
+from farfield.models.base import AskedRows, Forward, Inputs, Mechanism
 from farfield.normalizers import Normalizer
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def tables(head: HeadView, scale: Scalar, query_position: Positions, key_positio
         query = query + query_added @ parameters.query.T
     width = query.shape[-1]
     by_token = jnp.broadcast_to(jnp.swapaxes(key, 0, 1), (tokens, places, width))
-    content = Content(query[:, None, None], by_token[None])  # [query token, key token, place, width]
+    content = HeadContent(query[:, None, None], by_token[None])  # [query token, key token, place, width]
     query, key = encoding.rotate(parameters.encoding, query, key, query_position[None], key_positions[:, None])
     query = query * (scale / math.sqrt(width))
     key = jnp.broadcast_to(key, (places, tokens, width))
@@ -139,7 +139,7 @@ def class_scores(
     return scores
 
 
-def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows) -> Forward:
+def forward(parameters: HeadParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows) -> Forward:
     """The same function as the dense path of :class:`farfield.models.head.Head`, by table lookup."""
     tokens, positions, length = inputs.settled()
     heads = head_views(parameters, mechanism)

@@ -26,7 +26,7 @@ from farfield.encodings.base import Encoding
 from farfield.errors import FarfieldError
 from farfield.models import attention
 from farfield.models.attention import AttentionParameters, Projected, linear
-from farfield.models.base import Forward, Inputs, Mechanism, Model, Observed, Path, Rows, models
+from farfield.models.base import AskedRows, Forward, Inputs, LogitPath, Mechanism, Model, Observed, models
 from farfield.registry import setting
 
 MOST_LAYERS = 64
@@ -127,18 +127,18 @@ class Transformer(Model):
         return NormParameters(jnp.ones(self.width), jnp.zeros(self.width))
 
     def forward(
-        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows, path: Path
+        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows, path: LogitPath
     ) -> Forward:
         assert path == "dense", self.lookup_obstacle(mechanism.encoding)
         return self._forward(parameters, mechanism, inputs, rows)[0]
 
     def observe(
-        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows
+        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows
     ) -> list[Observed]:
         return self._forward(parameters, mechanism, inputs, rows)[1]
 
     def _forward(
-        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: Rows
+        self, parameters: TransformerParameters, mechanism: Mechanism, inputs: Inputs, rows: AskedRows
     ) -> tuple[Forward, list[Observed]]:
         tokens, positions, length = inputs.settled()
         vectors = parameters.embedding[None]
@@ -151,10 +151,10 @@ class Transformer(Model):
         inside: list[Observed] = []
         for index, layer in enumerate(parameters.layers):
             # Every place feeds the next layer; after the last one only the rows asked for matter.
-            asked: Rows = rows if index == len(parameters.layers) - 1 else "all"
+            asked: AskedRows = rows if index == len(parameters.layers) - 1 else "all"
             places = attention.row_places(asked, len(tokens), length)
 
-            def at_rows(y: Any, asked: Rows = asked, places: Any = places) -> Any:
+            def at_rows(y: Any, asked: AskedRows = asked, places: Any = places) -> Any:
                 return y if asked == "all" else y[:, places]
 
             normed = layer_norm(vectors if few and not index else x, layer.attention_norm)
@@ -212,7 +212,7 @@ def gelu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return x * (0.5 + 0.5 * jax.lax.erf(x * math.sqrt(0.5)))
 
 
-def _weights(inside: list[Observed], rows: int, kind: Rows, length: Any) -> Float[Array, "head row key sequence"]:
+def _weights(inside: list[Observed], rows: int, kind: AskedRows, length: Any) -> Float[Array, "head row key sequence"]:
     """Attention weights of all layers at the rows asked for."""
     weights = [head.weights for head in inside]
     if kind == "last":

@@ -21,15 +21,15 @@ from farfield.engine.scheduler import run
 from farfield.environment import settled
 from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
-from farfield.papers.verdicts import Outcome, Verdict, judge
+from farfield.papers.verdicts import Verdict, VerdictKind, judge
 from farfield.plotting.style import save
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.store.versions import versions
 
 FIGURES = (".svg", ".png")
 DEFAULT_BUDGET = "standard"
 PAGE = "index.html"
-OUTCOMES: tuple[Outcome, ...] = ("reproduced", "differs", "not-comparable")
+OUTCOMES: tuple[VerdictKind, ...] = ("reproduced", "differs", "not-comparable")
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Reproduction:
         """Its HTML page."""
         return self.folder / PAGE
 
-    def counts(self, item: str | None = None) -> dict[Outcome, int]:
+    def counts(self, item: str | None = None) -> dict[VerdictKind, int]:
         """Verdicts by outcome, of one item or of all that hold printed numbers."""
         named = [item] if item else [one.name for one in self.items if not one.theorems]
         return self._counted(named)
 
-    def _counted(self, named: Sequence[str]) -> dict[Outcome, int]:
+    def _counted(self, named: Sequence[str]) -> dict[VerdictKind, int]:
         counter = Counter(verdict.verdict for verdict in self.verdicts if verdict.item in named)
         return {outcome: counter[outcome] for outcome in OUTCOMES}
 
@@ -145,7 +145,7 @@ def run_paper(
     spend = paper.budgets[budget]
     items = select_items(paper, only)
     folder = checked_out(out)
-    store = Store(folder / "cells")
+    store = StoreWriter(folder / "cells")
     started = time.perf_counter()
     planned = plan(items, spend)
     cells = list(dict.fromkeys(cell for series in planned.values() for group in series.values() for cell in group))

@@ -27,7 +27,7 @@ from scipy import stats
 
 from farfield.intervals import over_seeds, t_halfwidth
 
-Outcome = Literal["reproduced", "differs", "not-comparable"]
+VerdictKind = Literal["reproduced", "differs", "not-comparable"]
 LEVEL = 0.99
 # Slack for numbers that sit exactly on a rounding boundary in decimal but not in binary.
 EPSILON = 1e-9
@@ -82,7 +82,7 @@ class Verdict:
     low: float | None
     high: float | None
     n: int
-    verdict: Outcome
+    verdict: VerdictKind
     why: str
     mean_low: float | None = None
     mean_high: float | None = None
@@ -100,7 +100,7 @@ def judge(item: str, comparison: Comparison) -> Verdict:
     measured = _measured(comparison, values)
     mean = over_seeds(values) if comparison.statistic == "mean" and n > 1 and np.isfinite(values).all() else None
 
-    def verdict(outcome: Outcome, why: str, low: float | None = None, high: float | None = None) -> Verdict:
+    def verdict(outcome: VerdictKind, why: str, low: float | None = None, high: float | None = None) -> Verdict:
         return Verdict(
             item,
             comparison.cell,

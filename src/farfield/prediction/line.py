@@ -66,7 +66,7 @@ def line_of(features: FeatureMap, grid: Grid) -> Line | None:
     return Line(features, grid) if features.reads != "pair" and grid.keys.ndim == 1 and whole else None
 
 
-class Standing(NamedTuple):
+class LineRows(NamedTuple):
     """Rows on a line.
 
     Attributes:
@@ -85,7 +85,7 @@ def standing(
     rows: Int[np.ndarray, " row"],
     targets: Int[np.ndarray, " row"],
     logit_scale: float,
-) -> Standing:
+) -> LineRows:
     """How the targets of rows n stand among entries 0 .. n, for all rows by running maxima and sums.
 
     Args:
@@ -97,7 +97,7 @@ def standing(
     margin = np.where(rival >= 0, profile[targets] - profile[rival], np.inf)
     logits = logit_scale * profile
     mass = np.exp(np.minimum(logits[targets] - np.logaddexp.accumulate(logits)[rows], 0.0))
-    return Standing(margin, np.maximum(rival, 0), mass)
+    return LineRows(margin, np.maximum(rival, 0), mass)
 
 
 def _two_best(profile: Float[np.ndarray, " entry"]) -> tuple[np.ndarray, np.ndarray]:

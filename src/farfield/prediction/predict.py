@@ -19,12 +19,12 @@ from farfield.prediction.feature_maps import feature_map, named
 from farfield.prediction.grid import Grid, grid
 from farfield.prediction.initialization import Spread, under_initialization
 from farfield.prediction.selection import Rows, Selected, Static, select, static_bound
-from farfield.prediction.sensitivity import BUDGET, Openness, asked_about, openness, unseen_share
-from farfield.prediction.transfer import Curve, curve, sufficient_mass
+from farfield.prediction.sensitivity import BUDGET, Sensitivity, asked_about, openness, unseen_share
+from farfield.prediction.transfer import TransferCurve, curve, sufficient_mass
 from farfield.rng import Purpose
 from farfield.tasks import Positional, Task, tasks
 
-Verdict = Literal["carries over", "exists but is not selected", "not realizable", "underdetermined"]
+PredictionVerdict = Literal["carries over", "exists but is not selected", "not realizable", "underdetermined"]
 
 LONGEST = 2**16
 LARGEST_SCALE = 1e6
@@ -82,9 +82,9 @@ class Prediction:
     reason: str
     margin: float | None
     alpha: float | None
-    curve: Curve | None
+    curve: TransferCurve | None
     static: Static
-    open: Openness | None
+    open: Sensitivity | None
     initial: Spread | None
     logit_scale: float
     rows: Int[np.ndarray, " row"]
@@ -120,7 +120,7 @@ class Prediction:
         return None if self.open is None else self.open.interval
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PredictionVerdict:
         """In words. *Underdetermined* where the selected kernel ties, and others as short go either way."""
         if self.alpha is None:
             return "not realizable"

@@ -39,7 +39,7 @@ Demands = Callable[[np.ndarray], np.ndarray]
 RIVALS = 16
 
 
-class Openness(NamedTuple):
+class Sensitivity(NamedTuple):
     """What is open, row by row of the deep grid, or of :data:`MOST_ROWS` of its rows at equal distances.
 
     Attributes:
@@ -198,7 +198,7 @@ class Deep:
         return differences(self.features, self.grid, np.full(len(places), row), places)
 
 
-def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET) -> Openness:
+def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET) -> Sensitivity:
     """What the trained rows leave open of the deep ones.
 
     Args:
@@ -218,7 +218,7 @@ def openness(selected: Selected, deep: Grid, found: Rows, budget: float = BUDGET
     # The selected kernel attains alpha itself, whatever the rows left out would have said.
     interval = min(alpha, float((flip > budget).mean())), max(alpha, float((win <= budget).mean()))
     unseen, entries = unseen_share(selected.features, selected.grid, deep)
-    return Openness(deep.rows, unseen, entries, flip, win, budget, interval, float(flip.min(initial=math.inf)))
+    return Sensitivity(deep.rows, unseen, entries, flip, win, budget, interval, float(flip.min(initial=math.inf)))
 
 
 def asked_about(deep: Grid) -> Int[np.ndarray, " row"]:

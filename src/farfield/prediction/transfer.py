@@ -16,7 +16,7 @@ from farfield.errors import FarfieldError
 from farfield.prediction.features import FeatureMap, OneHot, OneNumber, Position
 
 
-class Curve(NamedTuple):
+class TransferCurve(NamedTuple):
     """A share of deep rows, by how far the grid reaches.
 
     Attributes:
@@ -33,7 +33,7 @@ class Curve(NamedTuple):
         return float(self.values[index]) if index >= 0 else float("nan")
 
 
-def curve(won: Bool[np.ndarray, " row"], rows: Int[np.ndarray, " row"]) -> Curve:
+def curve(won: Bool[np.ndarray, " row"], rows: Int[np.ndarray, " row"]) -> TransferCurve:
     """alpha_L at each L at which a row is added.
 
     Args:
@@ -42,7 +42,7 @@ def curve(won: Bool[np.ndarray, " row"], rows: Int[np.ndarray, " row"]) -> Curve
     """
     lengths, last = np.unique(rows[::-1], return_index=True)
     count = len(rows) - last
-    return Curve(lengths + 1, np.cumsum(won)[count - 1] / count)
+    return TransferCurve(lengths + 1, np.cumsum(won)[count - 1] / count)
 
 
 def deep_row_count(

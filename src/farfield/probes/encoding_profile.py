@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from farfield.encodings.base import Content, Encoding
+from farfield.encodings.base import Encoding, HeadContent
 from farfield.rng import Purpose, key_for
 
 
@@ -47,7 +47,7 @@ def encoding_profile(
     query, key = encoding.rotate(parameters, ones[:1], ones, positions[-1:], positions)
     rotates = type(encoding).rotate is not Encoding.rotate
     added = encoding.embed(model, positions)
-    bias = encoding.bias(parameters, positions[-1:], positions, Content(ones[:1], ones))
+    bias = encoding.bias(parameters, positions[-1:], positions, HeadContent(ones[:1], ones))
 
     def by_offset(values: Any) -> Float[np.ndarray, " offset"]:
         return np.asarray(values, np.float64)[::-1]

@@ -37,7 +37,7 @@ CORNERS: dict[str, list[tuple[float, float]]] = {
 }  # fmt: skip
 
 
-class Point(NamedTuple):
+class DrawnPoint(NamedTuple):
     """A mean over seeds at one length; its ends are None where one seed leaves no interval."""
 
     length: int
@@ -46,7 +46,7 @@ class Point(NamedTuple):
     high: float | None
 
 
-class Curve(NamedTuple):
+class DrawnCurve(NamedTuple):
     """One setting against length.
 
     Attributes:
@@ -60,7 +60,7 @@ class Curve(NamedTuple):
     row: int
     column: int
     series: int
-    points: Sequence[Point]
+    points: Sequence[DrawnPoint]
 
 
 class Frame(NamedTuple):
@@ -88,7 +88,7 @@ class Frame(NamedTuple):
         return self.lengths[-1] > WIDEST_LINEAR * self.lengths[0]
 
 
-def picture(curves: Sequence[Curve], frame: Frame) -> Markup:
+def picture(curves: Sequence[DrawnCurve], frame: Frame) -> Markup:
     """Curves with their bands, the trained range and chance, as an SVG element."""
     low, high, ticks = _vertical(curves, frame)
     ticks = ticks if curves else []
@@ -124,7 +124,7 @@ def sample(series: int) -> Markup:
     )
 
 
-def _curve(curve: Curve, x, y) -> Markup:
+def _curve(curve: DrawnCurve, x, y) -> Markup:
     points = curve.points
     line = "".join(f"{'L' if index else 'M'}{x(p.length)} {y(p.mean)}" for index, p in enumerate(points))
     marks = "".join(_marker(curve.series, x(p.length), y(p.mean)) for p in points)
@@ -136,7 +136,7 @@ def _curve(curve: Curve, x, y) -> Markup:
     )
 
 
-def _band(points: Sequence[Point], x, y) -> Markup:
+def _band(points: Sequence[DrawnPoint], x, y) -> Markup:
     """The interval as an area; nothing where fewer than two neighbours have one."""
     ends = [(p.length, p.low, p.high) for p in points if p.low is not None and p.high is not None]
     if len(ends) < 2:
@@ -201,7 +201,7 @@ def _shown(frame: Frame, x) -> list[int]:
     return sorted(shown)
 
 
-def _vertical(curves: Sequence[Curve], frame: Frame) -> tuple[float, float, list[float]]:
+def _vertical(curves: Sequence[DrawnCurve], frame: Frame) -> tuple[float, float, list[float]]:
     """Ends of the vertical axis and where it is ruled."""
     if frame.bounds is not None and not frame.whole:
         low, high = frame.bounds

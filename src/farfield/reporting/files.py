@@ -21,7 +21,7 @@ from farfield.intervals import Estimate, wilson
 from farfield.plotting.style import STYLE, new_figure, note, panels, save, style_of, whole_numbers
 from farfield.printing import command, short
 from farfield.reporting.atlas import heading, squares_of
-from farfield.reporting.curves_svg import NO_SELECTION, Frame, Point
+from farfield.reporting.curves_svg import NO_SELECTION, DrawnPoint, Frame
 from farfield.reporting.model import Content, Setting
 from farfield.reporting.numbers import interval_kind_of
 from farfield.reporting.page import frame_of, note_of, panels_of, series_of
@@ -147,7 +147,7 @@ def curves_figure(content: Content, column: int) -> Figure | None:
         return figure
 
 
-def _draw(axes: Axes, points: Sequence[Point], series: int, label: str) -> None:
+def _draw(axes: Axes, points: Sequence[DrawnPoint], series: int, label: str) -> None:
     style = style_of(series)
     axes.plot([p.length for p in points], [p.mean for p in points], label=label, **style)
     ends = [(p.length, p.low, p.high) for p in points if p.low is not None and p.high is not None]

@@ -17,13 +17,13 @@ from farfield.identity import DATA_VERSION, identity_of, model_of, seeds_in_word
 from farfield.intervals import Estimate, bootstrap, over_seeds
 from farfield.probes.failure import WAYS
 from farfield.reporting.axes import Layout, Place, lay_out, settings_of
-from farfield.reporting.model import Content, Failure, Kind, Setting
+from farfield.reporting.model import Content, FailedCell, Fate, Setting
 from farfield.reporting.warnings import problems
 from farfield.results.measures import kind_of, names_of
-from farfield.seeds.scores import FIT, PROBES, Outcome
+from farfield.seeds.scores import FIT, PROBES, ModelScores
 from farfield.seeds.summary import Interval, Summary, summarize
-from farfield.store.reader import OpenStore
-from farfield.store.status import Standing, failure, standing
+from farfield.store.reader import Store
+from farfield.store.status import StoreStatus, failure, standing
 from farfield.study import record
 from farfield.study.record import Record
 
@@ -50,7 +50,7 @@ def gather(folder: Path | str, interval: Interval = "t") -> Content:
         FarfieldError: if there is no such folder, or nothing in it.
     """
     folder = checked_folder("folder", folder)
-    store = OpenStore(folder)
+    store = Store(folder)
     state = standing(folder, store)
     try:
         known, unreadable = record.read(folder), None
@@ -108,7 +108,7 @@ def _asked_for(known: Record) -> _Wanted:
     return _Wanted(about, cells)
 
 
-def _found(store: OpenStore, outcomes: dict[str, Outcome], failures: Sequence[Failure]) -> _Wanted:
+def _found(store: Store, outcomes: dict[str, ModelScores], failures: Sequence[FailedCell]) -> _Wanted:
     """What is there, where nothing says what was asked for."""
     query = f"SELECT DISTINCT ON (setting) * EXCLUDE (versions) FROM cells WHERE data_version = {DATA_VERSION}"
     names, rows = store.rows(f"{query} ORDER BY setting, identity")
@@ -125,7 +125,7 @@ def _found(store: OpenStore, outcomes: dict[str, Outcome], failures: Sequence[Fa
     return _Wanted(about, {setting: cells[setting] for setting in about})
 
 
-def _failures(folder: Path, state: Standing) -> list[Failure]:
+def _failures(folder: Path, state: StoreStatus) -> list[FailedCell]:
     found = []
     for identity, reason in state.failures.items():
         _, config = failure(folder / f"{identity}.failed.json")
@@ -133,18 +133,18 @@ def _failures(folder: Path, state: Standing) -> list[Failure]:
             about: Any = settings_of(parts_text(config), config)
         except (KeyError, TypeError, ValueError):
             about = None
-        found.append(Failure(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))
+        found.append(FailedCell(identity, reason, seeds_in_words(config), model_of(config), setting_of(config), about))
     return found
 
 
-def _named(failures: Sequence[Failure], wanted: _Wanted, layout: Layout) -> list[Failure]:
+def _named(failures: Sequence[FailedCell], wanted: _Wanted, layout: Layout) -> list[FailedCell]:
     """Failures with the names of their settings."""
     labels = {setting: place.label for setting, place in zip(wanted.about, layout.places, strict=True)}
     return [one._replace(label=labels.get(one.setting)) for one in failures]
 
 
 def _missing(
-    wanted: _Wanted, layout: Layout, outcomes: dict[str, Outcome], failures: Sequence[Failure]
+    wanted: _Wanted, layout: Layout, outcomes: dict[str, ModelScores], failures: Sequence[FailedCell]
 ) -> dict[str, int]:
     """Cells that are neither finished nor failed, by the name of their setting."""
     there = outcomes.keys() | {one.identity for one in failures}
@@ -155,7 +155,7 @@ def _missing(
     return {label: count for label, count in left.items() if count}
 
 
-def _nothing(folder: Path, known: Record | None, others: int, state: Standing) -> str:
+def _nothing(folder: Path, known: Record | None, others: int, state: StoreStatus) -> str:
     if known:
         more = f"; its {others} cells are of other studies" if others else ""
         again = f": run {known.command}" if known.command else ""
@@ -167,7 +167,7 @@ def _nothing(folder: Path, known: Record | None, others: int, state: Standing) -
     return f"{folder} holds no finished cells: name a folder that a study or `farfield train --out` wrote"
 
 
-def _singles(store: OpenStore) -> dict[str, dict[str, float]]:
+def _singles(store: Store) -> dict[str, dict[str, float]]:
     """Measurements of cells as a whole, by identity."""
     names = ", ".join(f"'{name}'" for name in (*names_of(mechanism=True), "carrier_peak"))
     found: dict[str, dict[str, float]] = defaultdict(dict)
@@ -222,7 +222,7 @@ def keeps(summary: Summary, length: int) -> bool:
     return (row.mean.mean - row.chance) / (1 - row.chance) >= FIT
 
 
-def outcome_of(summary: Summary) -> Kind:
+def outcome_of(summary: Summary) -> Fate:
     """What became of the task at the longest test, by :func:`keeps` and by the way that costs most there."""
     longest = summary.config["lengths"][-1]
     if len(summary.diverged) == summary.n:
@@ -239,7 +239,7 @@ def outcome_of(summary: Summary) -> Kind:
     if len(means) < len(WAYS):
         return "fails"
     way = max(WAYS, key=lambda name: means[name])
-    return cast(Kind, way.replace("_", " "))
+    return cast(Fate, way.replace("_", " "))
 
 
 def reach_of(summary: Summary) -> int | None:

@@ -14,12 +14,12 @@ from farfield.seeds.summary import Summary
 from farfield.study.record import Record
 
 # What may become of a task at the longest test; of these, it is lost in some.
-Kind = Literal[
+Fate = Literal[
     "keeps", "rule moved", "outcompeted", "diluted", "fails", "not learned", "not tested", "diverged", "unfinished"
 ]
 
 
-class Failure(NamedTuple):
+class FailedCell(NamedTuple):
     """A cell that could not be finished.
 
     Attributes:
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
     label: str | None = None
 
 
-class Problem(NamedTuple):
+class ReportWarning(NamedTuple):
     """Something to know before the numbers are believed.
 
     Attributes:
@@ -71,7 +71,7 @@ class Setting:
     """
 
     place: Place
-    outcome: Kind
+    outcome: Fate
     reach: int | None
     cells: int
     wanted: int
@@ -126,7 +126,7 @@ class Content:
     settings: list[Setting]
     layout: Layout
     panels: list[str]
-    problems: list[Problem]
+    problems: list[ReportWarning]
     made_by: dict[str, int]
 
     @property

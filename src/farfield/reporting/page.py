@@ -15,7 +15,7 @@ from farfield.errors import FarfieldError
 from farfield.plotting.style import to_svg
 from farfield.printing import command, short
 from farfield.reporting.atlas import atlas_of, level_of, palette, squares_of
-from farfield.reporting.curves_svg import NO_SELECTION, Curve, Frame, Point, picture, sample
+from farfield.reporting.curves_svg import NO_SELECTION, DrawnCurve, DrawnPoint, Frame, picture, sample
 from farfield.reporting.model import Content, Setting
 from farfield.reporting.numbers import interval_kind_of, interval_of, of, share_of, three
 from farfield.reporting.rerun import python_of
@@ -162,18 +162,18 @@ def series_of(content: Content) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def curves_of(content: Content, column: int, probe: str) -> list[tuple[Setting, list[Point]]]:
+def curves_of(content: Content, column: int, probe: str) -> list[tuple[Setting, list[DrawnPoint]]]:
     """Means over seeds by length of every setting of a column that has them."""
     found = []
     for setting in content.settings:
         if setting.place.column == column and setting.summary:
             rows = [row for row in setting.summary.rows if row.probe == probe and row.mean is not None]
-            points = [Point(row.length, row.mean.mean, row.mean.low, row.mean.high) for row in rows if row.mean]
+            points = [DrawnPoint(row.length, row.mean.mean, row.mean.low, row.mean.high) for row in rows if row.mean]
             found += [(setting, points)] if points else []
     return found
 
 
-def panels_of(content: Content, column: int) -> tuple[dict[str, list[tuple[Setting, list[Point]]]], list[Setting]]:
+def panels_of(content: Content, column: int) -> tuple[dict[str, list[tuple[Setting, list[DrawnPoint]]]], list[Setting]]:
     """What a column's panels show, and all settings that any shows; a place that is nowhere selected has no curve."""
     found = {probe: curves_of(content, column, probe) for probe in content.panels}
     there = next(([setting for setting, _ in curves] for curves in found.values() if curves), [])
@@ -208,7 +208,7 @@ def _facet(content: Content, column: int) -> Facet:
     counted = counted_by(setting.rows for setting in there)
     for probe, found in shown.items():
         curves = [
-            Curve(short(one.place.label), one.place.row, column, numbers[one.place.series], points)
+            DrawnCurve(short(one.place.label), one.place.row, column, numbers[one.place.series], points)
             for one, points in found
         ]
         name = title_of(probe, counted)

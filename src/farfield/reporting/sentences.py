@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from typing import Any, NamedTuple, get_args
 
-from farfield.reporting.model import Content, Kind, Setting
+from farfield.reporting.model import Content, Fate, Setting
 from farfield.reporting.names import counted, listed, span
 
 # Outcomes of a task that is lost.
@@ -101,7 +101,7 @@ SAID: dict[str, str] = {
 def what_became(content: Content) -> list[Became]:
     """What became of the settings, by outcome."""
     found = []
-    for outcome in get_args(Kind):
+    for outcome in get_args(Fate):
         if outcome in SAID and (names := _named(content, outcome)):
             found.append(Became(outcome, SAID[outcome], names))
         elif outcome == "keeps" and any(one.outcome in LOST for one in content.settings):

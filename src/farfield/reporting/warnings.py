@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from farfield.reporting.model import Failure, Problem, Setting
+from farfield.reporting.model import FailedCell, ReportWarning, Setting
 from farfield.reporting.names import counted
-from farfield.store.status import Standing
+from farfield.store.status import StoreStatus
 
 # Seeds that one line names.
 MOST_SEEDS = 10
@@ -17,12 +17,12 @@ WEIGHTS = ".safetensors"
 
 def problems(
     settings: Sequence[Setting],
-    failures: Sequence[Failure],
-    state: Standing,
+    failures: Sequence[FailedCell],
+    state: StoreStatus,
     others: int,
     unreadable: str | None,
     missing: Mapping[str, int],
-) -> list[Problem]:
+) -> list[ReportWarning]:
     """All of them, the gravest first.
 
     Args:
@@ -37,46 +37,46 @@ def problems(
     left = sum(missing.values())
     if left:
         said = f"{counted(left, 'cell')} not finished yet: every number counts those that are."
-        found.append(Problem("missing", said, [f"{label}: {count}" for label, count in missing.items()]))
+        found.append(ReportWarning("missing", said, [f"{label}: {count}" for label, count in missing.items()]))
     if others:
         said = f"{counted(others, 'cell')} of the folder left out: no part of this study."
-        found.append(Problem("others", said, []))
+        found.append(ReportWarning("others", said, []))
     return found
 
 
-def _of_store(failures: Sequence[Failure], state: Standing, unreadable: str | None) -> Iterator[Problem]:
+def _of_store(failures: Sequence[FailedCell], state: StoreStatus, unreadable: str | None) -> Iterator[ReportWarning]:
     if unreadable:
         said = f"What the study asked for is not known, so all cells of the folder are shown: {unreadable}."
-        yield Problem("record", said, [])
+        yield ReportWarning("record", said, [])
     if failures:
         named = [f"{_name(one)}: {one.reason}" for one in failures]
         said = f"{counted(len(failures), 'cell')} failed and enter no number."
-        yield Problem("failed", said, named)
+        yield ReportWarning("failed", said, named)
     yield from _damaged(state.damaged)
     if state.older:
         said = f"{counted(state.older, 'cell')} of an older data version left out: the numbers are not comparable."
-        yield Problem("older", said, [])
+        yield ReportWarning("older", said, [])
     if state.writing:
         said = f"{counted(state.writing, 'file')} half-written: a run may be going on."
-        yield Problem("writing", said, [])
+        yield ReportWarning("writing", said, [])
 
 
-def _damaged(files: Mapping[str, str]) -> Iterator[Problem]:
+def _damaged(files: Mapping[str, str]) -> Iterator[ReportWarning]:
     """Of a cell whose weights alone are damaged the measurements are whole, and counted."""
     weights = {name for name in files if name.endswith(WEIGHTS)}
     cells = {name: what for name, what in files.items() if name not in weights}
     if cells:
         are, them = ("is", "it") if len(cells) == 1 else ("are", "them")
         said = f"{counted(len(cells), 'file')} {are} damaged and left out: run the study again to replace {them}."
-        yield Problem("damaged", said, [f"{name}: {what}" for name, what in cells.items()])
+        yield ReportWarning("damaged", said, [f"{name}: {what}" for name, what in cells.items()])
     if weights:
         its = "its" if len(weights) == 1 else "their"
         said = f"The weights of {counted(len(weights), 'cell')} are damaged or missing; {its} measurements are whole "
         said += "and counted: run the study again to make them anew."
-        yield Problem("weights", said, [f"{name}: {files[name]}" for name in sorted(weights)])
+        yield ReportWarning("weights", said, [f"{name}: {files[name]}" for name in sorted(weights)])
 
 
-def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
+def _of_seeds(settings: Sequence[Setting]) -> Iterator[ReportWarning]:
     identical, shared = [], []
     for setting in settings:
         if found := setting.summary:
@@ -84,13 +84,13 @@ def _of_seeds(settings: Sequence[Setting]) -> Iterator[Problem]:
             shared += [f"{setting.place.label}: {found.shared}"] if found.shared else []
     if identical:
         said = "Some seeds computed the same, bit for bit: they are not different seeds, and intervals are too narrow."
-        yield Problem("identical", said, identical)
+        yield ReportWarning("identical", said, identical)
     if shared:
-        yield Problem("shared", "Seeds are not drawn apart, which intervals over seeds take them to be.", shared)
+        yield ReportWarning("shared", "Seeds are not drawn apart, which intervals over seeds take them to be.", shared)
     yield from _not_learned(settings)
 
 
-def _not_learned(settings: Sequence[Setting]) -> Iterator[Problem]:
+def _not_learned(settings: Sequence[Setting]) -> Iterator[ReportWarning]:
     """Seeds that did not fit, diverged ones among them; where that cannot be told, those that diverged."""
     diverged, unfit, counts = [], [], Counter[str]()
     for setting in settings:
@@ -110,13 +110,13 @@ def _not_learned(settings: Sequence[Setting]) -> Iterator[Problem]:
         of_which = f", of which {counts['diverged']} diverged (the loss is not a number)" if counts["diverged"] else ""
         said = f"{counted(counts['unfit'], 'model')} did not learn the task within the trained lengths{of_which}; "
         said += "included in every mean, beside which stands the mean of those that fit."
-        yield Problem("unfit", said, unfit)
+        yield ReportWarning("unfit", said, unfit)
     if diverged:
         said = f"{counted(counts['alone'], 'model')} diverged (the loss is not a number); included in every mean."
-        yield Problem("diverged", said, diverged)
+        yield ReportWarning("diverged", said, diverged)
 
 
-def _name(one: Failure) -> str:
+def _name(one: FailedCell) -> str:
     return one.identity if one.label is None else f"{one.label}, seed {one.seed}"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from farfield.probes import attention
 
 # A farfield.results.result.CellResult, whose file imports this one.
-Result = Any
+AnyResult = Any
 # What an accuracy counts: tokens, or sequences where each asks for one token.
 Counted = Literal["tokens", "sequences", "both"]
 SHARE_OF: dict[Counted, str] = {
@@ -43,51 +43,51 @@ class Measure:
     name: str
     title: str
     meaning: str
-    of: Callable[[Result], Any]
+    of: Callable[[AnyResult], Any]
     by: Literal["length", "cell"] = "length"
     kind: Literal["share", "place", "number"] = "number"
     panel: bool = False
     mechanism: bool = False
 
 
-def _seen(result: Result) -> tuple[Any, Any, Any]:
+def _seen(result: AnyResult) -> tuple[Any, Any, Any]:
     """What the probes of mean attention read."""
     return result.mean_attention, result.lengths, result.attention_error
 
 
-def _of_accuracy(field: str) -> Callable[[Result], Sequence[float]]:
+def _of_accuracy(field: str) -> Callable[[AnyResult], Sequence[float]]:
     return lambda result: [getattr(share, field) for share in result.accuracy]
 
 
-def _of_target(field: str) -> Callable[[Result], Sequence[float | None]]:
+def _of_target(field: str) -> Callable[[AnyResult], Sequence[float | None]]:
     """Of the target key: not there for a task without one."""
 
-    def of(result: Result) -> list[float | None]:
+    def of(result: AnyResult) -> list[float | None]:
         there = np.isfinite(result.target_attention)
         return [value if known else None for value, known in zip(getattr(result, field), there, strict=True)]
 
     return of
 
 
-def _of_ways(field: str) -> Callable[[Result], Any]:
+def _of_ways(field: str) -> Callable[[AnyResult], Any]:
     return lambda result: None if result.ways is None else getattr(result.ways, field)
 
 
-def _without_first(result: Result) -> list[float | None]:
+def _without_first(result: AnyResult) -> list[float | None]:
     """Selected offsets without the first key: of a single key nothing is left."""
     offsets = attention.selected_offset(*_seen(result), skip_first=True)
     return [offset if length > 1 else None for offset, length in zip(offsets, result.lengths, strict=True)]
 
 
-def _of_carrier(field: str) -> Callable[[Result], Any]:
+def _of_carrier(field: str) -> Callable[[AnyResult], Any]:
     return lambda result: getattr(result.carrier, field)
 
 
-def _of_dilution(field: str) -> Callable[[Result], float]:
+def _of_dilution(field: str) -> Callable[[AnyResult], float]:
     return lambda result: getattr(result.dilution, field)
 
 
-def _of_norms(field: str) -> Callable[[Result], Any]:
+def _of_norms(field: str) -> Callable[[AnyResult], Any]:
     return lambda result: None if result.table_norms is None else getattr(result.table_norms, field)
 
 
@@ -327,7 +327,7 @@ def names_of(**wanted: Any) -> tuple[str, ...]:
     )
 
 
-def measured(result: Result) -> Iterator[tuple[str, int | None, float]]:
+def measured(result: AnyResult) -> Iterator[tuple[str, int | None, float]]:
     """Every number of a result: name, test length (None for one of the cell), value."""
     for name, measure in MEASURES.items():
         found = measure.of(result)

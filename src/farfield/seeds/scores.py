@@ -20,7 +20,7 @@ PROBES = ("accuracy", "sequence_accuracy")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ModelScores:
     """What one cell measured, or one trained model over the cells that tested it.
 
     Attributes:
@@ -70,19 +70,19 @@ class Outcome:
         return float(np.mean(reached)) if reached else None
 
 
-def by_model(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def by_model(outcomes: Iterable[ModelScores]) -> list[ModelScores]:
     """One outcome a trained model, in order of seeds: cells that tested one model are its mean."""
-    groups: dict[tuple[Any, Any], list[Outcome]] = defaultdict(list)
+    groups: dict[tuple[Any, Any], list[ModelScores]] = defaultdict(list)
     for outcome in outcomes:
         groups[model_of(outcome.config)].append(outcome)
     return [_mean(sorted(groups[model], key=_evaluation)) for model in sorted(groups)]
 
 
-def _mean(tests: list[Outcome]) -> Outcome:
+def _mean(tests: list[ModelScores]) -> ModelScores:
     if len(tests) == 1:
         return tests[0]
     places = dict.fromkeys(place for test in tests for place in test.values)
-    return Outcome(
+    return ModelScores(
         config=tests[0].config,
         values={place: float(np.mean([test.values.get(place, np.nan) for test in tests])) for place in places},
         diverged=any(test.diverged for test in tests),
@@ -91,11 +91,11 @@ def _mean(tests: list[Outcome]) -> Outcome:
     )
 
 
-def _evaluation(outcome: Outcome) -> Any:
+def _evaluation(outcome: ModelScores) -> Any:
     return every_seed(outcome.config)["evaluation_seed"]
 
 
-def names_of(models: Sequence[Outcome]) -> list[str]:
+def names_of(models: Sequence[ModelScores]) -> list[str]:
     """The models' seeds: ``3``, or ``model 3, data 4`` for all if any trained on batches of another seed."""
     seeds = [model_of(model.config) for model in models]
     if all(weights == batches for weights, batches in seeds):
@@ -103,7 +103,7 @@ def names_of(models: Sequence[Outcome]) -> list[str]:
     return [f"model {weights}, data {batches}" for weights, batches in seeds]
 
 
-def shared_by(models: Sequence[Outcome]) -> str:
+def shared_by(models: Sequence[ModelScores]) -> str:
     """What the models have in common so that they are not independent draws, in words; empty if nothing."""
     weights, batches = ({*seeds} for seeds in zip(*(model_of(model.config) for model in models), strict=True))
     count = len(models)

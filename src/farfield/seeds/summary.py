@@ -21,7 +21,7 @@ from farfield.identity import seeds_of, setting_of
 from farfield.intervals import LEVEL, Estimate, bootstrap, over_seeds, wilson
 from farfield.lengths import Range
 from farfield.results.measures import kind_of
-from farfield.seeds.scores import FIT, PROBES, Outcome, by_model, names_of, shared_by
+from farfield.seeds.scores import FIT, PROBES, ModelScores, by_model, names_of, shared_by
 
 Interval = Literal["t", "bootstrap"]
 # Of a probe's values at a length.
@@ -60,7 +60,7 @@ class AtLength(NamedTuple):
         given_fit: over seeds that fit; None if none does or that cannot be told.
         median, least, most: over the same.
         left_out: seeds whose value is not a number, and those that diverged.
-        kept: seeds that keep the task at this length, :meth:`Outcome.keeps`; None for probes other than accuracy.
+        kept: seeds that keep the task at this length, :meth:`ModelScores.keeps`; None for probes other than accuracy.
     """
 
     probe: str
@@ -157,7 +157,7 @@ class Summary:
 
 
 def summarize(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[ModelScores],
     *,
     wanted: int | Collection[int] | None = None,
     fit: float = FIT,
@@ -187,7 +187,7 @@ def summarize(
     several = isinstance(wanted, Collection) and not isinstance(wanted, str)
     if not (wanted is None or number or several):
         raise FarfieldError(f"wanted = {wanted!r} must be a number of seeds, or a list of them")
-    groups: dict[str, list[Outcome]] = defaultdict(list)
+    groups: dict[str, list[ModelScores]] = defaultdict(list)
     for outcome in outcomes:
         groups[setting_of(outcome.config)].append(outcome)
     return [_summarize(setting, group, wanted, share, interval, probes) for setting, group in groups.items()]
@@ -195,7 +195,7 @@ def summarize(
 
 def _summarize(
     setting: str,
-    outcomes: list[Outcome],
+    outcomes: list[ModelScores],
     wanted: int | Collection[int] | None,
     fit: float,
     interval: Interval,
@@ -258,7 +258,7 @@ def _fit_rate(n: int, fitted: list[str], share: float) -> FitRate:
 def _row(
     probe: str,
     length: int,
-    seeds: Mapping[str, Outcome],
+    seeds: Mapping[str, ModelScores],
     fitted: list[str],
     estimate: Estimator,
 ) -> AtLength:
@@ -282,7 +282,7 @@ def _row(
     )
 
 
-def _lost(seeds: Mapping[str, Outcome]) -> dict[str, list[str]]:
+def _lost(seeds: Mapping[str, ModelScores]) -> dict[str, list[str]]:
     lost: dict[str, list[str]] = defaultdict(list)
     for name, model in seeds.items():
         way = None if model.diverged else model.lost_by(model.lengths[-1])
@@ -291,7 +291,7 @@ def _lost(seeds: Mapping[str, Outcome]) -> dict[str, list[str]]:
     return dict(lost)
 
 
-def _identical(seeds: Mapping[str, Outcome]) -> list[list[str]]:
+def _identical(seeds: Mapping[str, ModelScores]) -> list[list[str]]:
     same: dict[str, list[str]] = defaultdict(list)
     for name, model in seeds.items():
         same[model.content].append(name)

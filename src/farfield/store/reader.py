@@ -17,7 +17,7 @@ from farfield._checks import absolute, checked_folder
 from farfield.errors import FarfieldError
 from farfield.identity import DATA_VERSION
 from farfield.probes.failure import WAYS
-from farfield.seeds.scores import PROBES, Outcome
+from farfield.seeds.scores import PROBES, ModelScores
 from farfield.store.files import first_line
 from farfield.store.folder import Contents, Listing, listing, read_cells
 from farfield.store.interrupting import interruptible
@@ -41,7 +41,7 @@ class Table(NamedTuple):
     rows: list[tuple[Any, ...]]
 
 
-class OpenStore:
+class Store:
     """A store as it was when it was opened, in memory; nothing in its folder is changed.
 
     Args:
@@ -182,12 +182,12 @@ class OpenStore:
             FarfieldError: for a condition that is wrong.
         """
         from farfield.cell import Cell
-        from farfield.store.store import Store
+        from farfield.store.store import StoreWriter
 
         found = self.rows(
             f"SELECT identity, config, data_version FROM cells WHERE (\n{where}\n) ORDER BY identity"
         ).rows
-        store = Store(self.folder, reading=True)
+        store = StoreWriter(self.folder, reading=True)
         for identity, config, data_version in found:
             if data_version != DATA_VERSION:
                 warnings.warn(f"{identity} was made under data version {data_version}: left out", stacklevel=2)
@@ -196,7 +196,7 @@ class OpenStore:
             if result is not None:
                 yield result
 
-    def scores(self, where: str = "true", probes: Sequence[str] = PROBES) -> list[Outcome]:
+    def scores(self, where: str = "true", probes: Sequence[str] = PROBES) -> list[ModelScores]:
         """What the cells of the current data version measured.
 
         Args:
@@ -214,7 +214,7 @@ class OpenStore:
         order = "encoding, task, model, normalizer, positions, test_positions, identity"
         cells = self.rows(f"SELECT identity, config, diverged, tensors_sha256 FROM {chosen} ORDER BY {order}").rows
         return [
-            Outcome(json.loads(config), values[identity], diverged, content)
+            ModelScores(json.loads(config), values[identity], diverged, content)
             for identity, config, diverged, content in cells
         ]
 
@@ -234,7 +234,7 @@ class OpenStore:
         return found
 
 
-def open_store(folder: Path | str) -> OpenStore:
+def open_store(folder: Path | str) -> Store:
     """Open a store to read it.
 
     >>> import farfield as ff
@@ -243,7 +243,7 @@ def open_store(folder: Path | str) -> OpenStore:
     Raises:
         FarfieldError: if there is no such folder, or it cannot be read.
     """
-    return OpenStore(folder)
+    return Store(folder)
 
 
 def _read(connection: duckdb.DuckDBPyConnection, query: str, fetch: Any) -> Any:

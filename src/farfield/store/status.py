@@ -18,10 +18,10 @@ from farfield.store.folder import listing, read_cells, require_store
 
 # Who asks for the status alone does not wait for DuckDB.
 if TYPE_CHECKING:
-    from farfield.store.reader import OpenStore
+    from farfield.store.reader import Store
 
 
-class Group(NamedTuple):
+class StatusGroup(NamedTuple):
     """Cells of one encoding and task.
 
     Attributes:
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class StoreStatus:
     """Where a store stands.
 
     Attributes:
@@ -85,7 +85,7 @@ class Standing:
     """
 
     folder: Path
-    groups: list[Group]
+    groups: list[StatusGroup]
     older: int
     damaged: dict[str, str]
     foreign: dict[str, str]
@@ -124,7 +124,7 @@ class Standing:
         }
 
 
-def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
+def standing(folder: Path | str, store: Store | None = None) -> StoreStatus:
     """Return where a store stands. Tensors are not read: :func:`farfield.store.verify.verify` reads everything.
 
     Args:
@@ -149,7 +149,7 @@ def standing(folder: Path | str, store: OpenStore | None = None) -> Standing:
         for kind in ("damaged", "foreign")
     }
     settings = {cell.identity: setting_of(cell.config) for cell in cells}
-    return Standing(
+    return StoreStatus(
         folder=folder,
         groups=_groups(cells, settings, Counter(_names(parts_text(config)) for _, config in failures.values())),
         older=sum(cell.data_version != DATA_VERSION for cell in cells),
@@ -193,12 +193,14 @@ def _names(parts: Mapping[str, str]) -> tuple[str, str]:
     return parts.get("encoding", "?"), parts.get("task", "?")
 
 
-def _groups(cells: Sequence[StoredCell], settings: Mapping[str, str], failed: Counter[tuple[str, str]]) -> list[Group]:
+def _groups(
+    cells: Sequence[StoredCell], settings: Mapping[str, str], failed: Counter[tuple[str, str]]
+) -> list[StatusGroup]:
     groups: dict[tuple[str, str], list[StoredCell]] = {names: [] for names in failed}
     for cell in cells:
         groups.setdefault(_names(cell.parts), []).append(cell)
     return [
-        Group(
+        StatusGroup(
             *names,
             settings=len({settings[cell.identity] for cell in group}),
             cells=len(group),

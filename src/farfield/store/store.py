@@ -40,7 +40,7 @@ def unusable(folder: Path, reason: OSError) -> FarfieldError:
     return FarfieldError(f"cannot write to {folder}: {reason.strerror}; choose another folder with --out")
 
 
-class Store:
+class StoreWriter:
     """Finished cells in a folder, for those who run cells; :func:`farfield.open_store` is for those who read them.
 
     Args:

@@ -13,7 +13,7 @@ from farfield.cell_settings import SETTINGS
 from farfield.errors import FarfieldError
 from farfield.study.problems import Problem
 from farfield.study.settings import text_of
-from farfield.study.toml_lines import Place
+from farfield.study.toml_lines import KeyPlace
 
 MOST_CELLS = 1_000_000
 # Fewer, since each configuration is checked whole; seeds cost nothing to check.
@@ -23,7 +23,7 @@ MOST_NAMED = 3
 NEEDED = {"encoding": "rope", "task": "offset:2"}
 
 
-class Point(NamedTuple):
+class Configuration(NamedTuple):
     """One configuration of a study: its cells differ in their seeds alone.
 
     Attributes:
@@ -102,9 +102,11 @@ def size_problems(varied: Varied, seeds: int, place: tuple[str, ...] = ()) -> li
     return []
 
 
-def resolve(varied: Varied, shared: Mapping[str, Any], tier: str | None) -> tuple[tuple[Point, ...], list[Problem]]:
+def resolve(
+    varied: Varied, shared: Mapping[str, Any], tier: str | None
+) -> tuple[tuple[Configuration, ...], list[Problem]]:
     """Every configuration as a resolved cell, and the problems of those that cannot run."""
-    points: list[Point] = []
+    points: list[Configuration] = []
     refused: dict[str, list[dict[str, Any]]] = {}
     seen: dict[Cell, str] = {}
     for settings in varied.combinations():
@@ -118,7 +120,7 @@ def resolve(varied: Varied, shared: Mapping[str, Any], tier: str | None) -> tupl
             same = f"the same cell as that with {seen[cell]}, once defaults are filled in: leave one of them out"
             refused.setdefault(same, []).append(settings)
         seen.setdefault(cell, _label(point))
-        points.append(Point(point, cell))
+        points.append(Configuration(point, cell))
     problems = []
     for reason, found in refused.items():
         said = reason + _named([_label(_in_words(varied, settings)) for settings in found])
@@ -133,7 +135,7 @@ def _in_words(varied: Varied, settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: text_of(name, settings[name]) for name in varied.axes}
 
 
-def _place(reason: str, varied: Varied, shared: Mapping[str, Any], settings: dict[str, Any]) -> Place:
+def _place(reason: str, varied: Varied, shared: Mapping[str, Any], settings: dict[str, Any]) -> KeyPlace:
     """Where the setting stands that a cell's refusal begins with, by its own name or that of its entry."""
     word = re.split(r"[^\w-]", reason, maxsplit=1)[0]
     for name, value in {**shared, **settings}.items():

@@ -37,7 +37,7 @@ from farfield.environment import settled
 from farfield.errors import FarfieldError
 from farfield.models import models
 from farfield.store import manifest
-from farfield.store.store import Store, unusable
+from farfield.store.store import StoreWriter, unusable
 from farfield.study.study import Study
 from farfield.tasks import tasks
 
@@ -97,7 +97,7 @@ class Measured(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """How long the missing cells take, and how much memory.
 
     Attributes:
@@ -136,7 +136,7 @@ class Plan:
     cells: int
     held: int
     programs: tuple[Program, ...]
-    estimate: Estimate | None
+    estimate: TimeEstimate | None
 
     @property
     def test_programs(self) -> int:
@@ -215,7 +215,7 @@ def _missing(cells: Sequence[Cell], folder: Path) -> list[Cell]:
         return list(cells)
     except OSError as reason:
         raise unusable(folder, reason) from None
-    held = Store(folder, reading=True).finished()
+    held = StoreWriter(folder, reading=True).finished()
     return [cell for cell in cells if cell.identity not in held]
 
 
@@ -257,7 +257,7 @@ def test_weights(cell: Cell) -> int:
     return longest * (longest if cell.task.rows == "all" else 1) * len(cell.model.head_names)
 
 
-def estimate(programs: Sequence[Program], workers: int, seconds: float) -> Estimate:
+def estimate(programs: Sequence[Program], workers: int, seconds: float) -> TimeEstimate:
     """Measure the programs with most of the work, until ``seconds`` are spent, and sum up."""
     measured = _measure_some(programs, seconds)
     compiling = training = testing = longest = 0.0
@@ -277,7 +277,7 @@ def estimate(programs: Sequence[Program], workers: int, seconds: float) -> Estim
     at_once = max(1, min(workers, sum(program.chunks for program in programs)))
     wall = compiling + max(longest, (training + testing) / at_once)
     most = None if None in memory else _own_memory() + at_once * max(filter(None, memory), default=0)
-    return Estimate(wall, compiling, training, testing, most, at_once, len(measured))
+    return TimeEstimate(wall, compiling, training, testing, most, at_once, len(measured))
 
 
 def _measure_some(programs: Sequence[Program], seconds: float) -> dict[Program, Measured]:

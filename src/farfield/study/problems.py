@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from farfield.cell_settings import SETTINGS
 from farfield.errors import ListedError
 from farfield.study.settings import shown
-from farfield.study.toml_lines import Place
+from farfield.study.toml_lines import KeyPlace
 
 MOST_TOLD = 10
 
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
         message: what is wrong and how to mend it.
     """
 
-    place: Place
+    place: KeyPlace
     message: str
 
 
@@ -50,7 +50,7 @@ class StudyError(ListedError):
         self.problems = tuple(problems)
         super().__init__(_few([problem.message for problem in self.problems]))
 
-    def located(self, path: str, lines: Mapping[Place, int]) -> ListedError:
+    def located(self, path: str, lines: Mapping[KeyPlace, int]) -> ListedError:
         """The same with file and line before each message."""
         found = [(_line(problem.place, lines), problem.message) for problem in self.problems]
         found.sort(key=lambda entry: entry[0] or math.inf)
@@ -62,7 +62,7 @@ def _few(messages: Sequence[str]) -> list[str]:
     return [*messages[:MOST_TOLD], f"and {more} more problems"] if more > 0 else list(messages)
 
 
-def _line(place: Place, lines: Mapping[Place, int]) -> int | None:
+def _line(place: KeyPlace, lines: Mapping[KeyPlace, int]) -> int | None:
     """Line of a place, or of the nearest thing around it that the file has."""
     for end in range(len(place), 0, -1):
         if place[:end] in lines:
@@ -83,7 +83,7 @@ def told(errors: Iterable[Mapping[str, Any]]) -> list[Problem]:
 
 
 def _message(error: Mapping[str, Any], reason: Exception | None) -> str:
-    place: Place = error["loc"]
+    place: KeyPlace = error["loc"]
     key, given = str(place[-1]), shown(error["input"])
     if reason is not None:
         return str(reason)
@@ -102,7 +102,7 @@ def _message(error: Mapping[str, Any], reason: Exception | None) -> str:
     return f"{key} = {given}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-def section_of(place: Place) -> str:
+def section_of(place: KeyPlace) -> str:
     """The section that the last key of a place stands in, as the file heads it; empty at the top."""
     if len(place) > 1 and place[0] == "cell":
         return "[[cell]]"
@@ -110,7 +110,7 @@ def section_of(place: Place) -> str:
     return f"[{'.'.join(keys)}]" if keys else ""
 
 
-def unknown_key(place: Place) -> str:
+def unknown_key(place: KeyPlace) -> str:
     """The message for a key that the study does not know: its nearest spelling, or the section it belongs to."""
     key, section = str(place[-1]), section_of(place)
     where = f" in {section}" if section else ""

@@ -10,9 +10,9 @@ from typing import Any
 from farfield._checks import checked_out
 from farfield.engine.open import open_engine
 from farfield.engine.progress import Progress
-from farfield.engine.scheduler import Failure, Outcome, complete
+from farfield.engine.scheduler import Failure, RunSummary, complete
 from farfield.errors import FarfieldError
-from farfield.store.store import Store
+from farfield.store.store import StoreWriter
 from farfield.study import record
 from farfield.study.record import Record
 from farfield.study.study import Study
@@ -31,7 +31,7 @@ class StudyRun:
     study: Study
     budget: str | None
     folder: Path
-    outcome: Outcome
+    outcome: RunSummary
 
     def summary(self) -> str:
         """The outcome in a sentence."""
@@ -89,7 +89,7 @@ def run(
     default = Path("farfield-results") / "-".join(filter(None, (study.name, budget)))
     folder = default if out is None else checked_out(out)
     with open_engine(engine, workers=workers, address=address, executor=executor) as on:
-        store = Store(folder)
+        store = StoreWriter(folder)
         record.write(folder, Record(study, budget, command), [cell.identity for cell in cells])
         finished = store.finished()
         stored = {cell for cell in cells if cell.identity in finished}

@@ -24,9 +24,9 @@ from farfield.cell import (
 )
 from farfield.cell_settings import LONGEST_TEST, MOST_SEED, MOST_STEPS, SETTINGS
 from farfield.errors import FarfieldError, unknown
-from farfield.models.base import Path
+from farfield.models.base import LogitPath
 
-PATHS = ("auto", *get_args(Path))
+PATHS = ("auto", *get_args(LogitPath))
 MOST_SEEDS = 100_000
 # Entries of any other list, longer than all that are of use.
 MOST_ENTRIES = 2**20
@@ -48,7 +48,7 @@ def shown(value: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class SettingType:
     """A type of the study file: how a value is read, how it is written, and what editors are told.
 
     Args:
@@ -69,7 +69,7 @@ class Checked:
         return dict(self.schema)
 
 
-def _part(name: str) -> Checked:
+def _part(name: str) -> SettingType:
     """An entry of a registry, by its name with settings or itself."""
     registry, example = PARTS[name], SETTINGS[name].example
     optional = name == "test_positions"
@@ -92,10 +92,10 @@ def _part(name: str) -> Checked:
         "anyOf": [{"enum": names}, {"type": "string", "pattern": f"^({'|'.join(names)}):"}],
         "examples": [example],
     }
-    return Checked(check, lambda entry: None if entry is None else registry.format(entry), schema)
+    return SettingType(check, lambda entry: None if entry is None else registry.format(entry), schema)
 
 
-def _number(name: str) -> Checked:
+def _number(name: str) -> SettingType:
     def check(value: Any) -> int | float:
         value = plain(value)
         countable = hasattr(value, "__index__") or hasattr(value, "__float__")
@@ -105,12 +105,14 @@ def _number(name: str) -> Checked:
 
     if name in REAL:
         positive = {"exclusiveMinimum": 0} if name == "learning_rate" else {"minimum": 0}
-        return Checked(check, float, {"type": "number", **positive})
+        return SettingType(check, float, {"type": "number", **positive})
     least, most = WHOLE[name]
-    return Checked(check, int, {"type": "integer", "minimum": least, "maximum": most})
+    return SettingType(check, int, {"type": "integer", "minimum": least, "maximum": most})
 
 
-def _whole_numbers(name: str, read: Callable[[Any], tuple[int, ...]], least: int, most: int, example: str) -> Checked:
+def _whole_numbers(
+    name: str, read: Callable[[Any], tuple[int, ...]], least: int, most: int, example: str
+) -> SettingType:
     """A list of whole numbers that ``read`` checks."""
 
     def check(value: Any) -> tuple[int, ...]:
@@ -126,7 +128,7 @@ def _whole_numbers(name: str, read: Callable[[Any], tuple[int, ...]], least: int
         return read(numbers)
 
     entries = {"type": "integer", "minimum": least, "maximum": most}
-    return Checked(check, list, {"type": "array", "items": entries, "uniqueItems": True})
+    return SettingType(check, list, {"type": "array", "items": entries, "uniqueItems": True})
 
 
 def _training_lengths(value: Any) -> tuple[int, int]:
@@ -180,15 +182,15 @@ def _whole_seed(value: Any) -> int:
     return int(_number("seed").check(value))
 
 
-LENGTHS = Checked(
+LENGTHS = SettingType(
     _training_lengths, lambda pair: f"{pair[0]}:{pair[1]}", {"type": "string", "pattern": "^[0-9]+(:[0-9]+)?$"}
 )
 TEST = _whole_numbers("test", checked_test_lengths, 1, LONGEST_TEST, "[16, 48]")
 SNAPSHOTS = _whole_numbers(
     "snapshots", lambda given: checked_snapshots(given, MOST_STEPS), 0, MOST_STEPS, "[0, 200, 1000]"
 )
-PATH = Checked(_path, str, {"enum": list(PATHS)})
-SEED_LIST = Checked(
+PATH = SettingType(_path, str, {"enum": list(PATHS)})
+SEED_LIST = SettingType(
     _seed_list,
     lambda seeds: len(seeds) if seeds == tuple(range(len(seeds))) else list(seeds),
     {
@@ -215,7 +217,7 @@ class Section(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
-def _type_of(name: str) -> Checked:
+def _type_of(name: str) -> SettingType:
     """How the value of a setting is read and written."""
     setting = SETTINGS[name]
     if setting.kind == "part":
@@ -295,7 +297,7 @@ class SeedsOrNumber:
 GivenSeeds = Annotated[SeedAxes, BeforeValidator(SeedsOrNumber.read), SeedsOrNumber()]
 
 
-class Tier(Settings):
+class BudgetSettings(Settings):
     """A budget: settings and seeds in place of the study's, for a run that costs less, or more."""
 
     seeds: GivenSeeds | None = Field(default=None, description="In place of the study's seeds.")

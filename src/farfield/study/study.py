@@ -13,17 +13,17 @@ from pydantic import BeforeValidator, Field, model_validator
 from farfield.cell import Cell, Seeds
 from farfield.errors import FarfieldError, unknown
 from farfield.results.measures import MEASURES, names_of
-from farfield.study.axes import Point, Varied, resolve, size_problems, structure_problems
+from farfield.study.axes import Configuration, Varied, resolve, size_problems, structure_problems
 from farfield.study.problems import StudyError, told
 from farfield.study.settings import (
     LONGEST_TEXT,
     Axes,
-    Checked,
+    BudgetSettings,
     GivenSeeds,
     Section,
     SeedAxes,
     Settings,
-    Tier,
+    SettingType,
     shown,
 )
 
@@ -96,10 +96,10 @@ class Study(Section):
         FarfieldError: every mistake found, each with its mend, ten at most.
     """
 
-    name: Annotated[str, Checked(_name, str, {"type": "string", "pattern": f"^{NAME.pattern}$"})] = Field(
+    name: Annotated[str, SettingType(_name, str, {"type": "string", "pattern": f"^{NAME.pattern}$"})] = Field(
         description="Letters, digits, dots and dashes: the results' folder is called so."
     )
-    question: Annotated[str, Checked(_sentence, str, {"type": "string", "maxLength": LONGEST_TEXT})] = Field(
+    question: Annotated[str, SettingType(_sentence, str, {"type": "string", "maxLength": LONGEST_TEXT})] = Field(
         description="What is asked, in a sentence."
     )
     seeds: GivenSeeds = Field(
@@ -107,7 +107,7 @@ class Study(Section):
     )
     probes: Annotated[
         tuple[str, ...],
-        Checked(
+        SettingType(
             _probes, list, {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(MEASURES)}}
         ),
     ] = Field(default=names_of(panel=True), description="Measurements that the report shows first; all are stored.")
@@ -117,10 +117,10 @@ class Study(Section):
     cell: Annotated[tuple[Settings, ...], BeforeValidator(_sections)] = Field(
         default=(), description="Cells one by one."
     )
-    budget: dict[Annotated[str, Checked(_budget_name, str, {"type": "string"})], Tier] = Field(
+    budget: dict[Annotated[str, SettingType(_budget_name, str, {"type": "string"})], BudgetSettings] = Field(
         default={}, description="Other settings and seeds, by name."
     )
-    _points: dict[str | None, tuple[Point, ...]] = pydantic.PrivateAttr(default_factory=dict)
+    _points: dict[str | None, tuple[Configuration, ...]] = pydantic.PrivateAttr(default_factory=dict)
 
     def __init__(self, /, **settings: Any) -> None:
         try:
@@ -162,7 +162,7 @@ class Study(Section):
         """Names of the settings that vary."""
         return self._varied.axes
 
-    def points(self, budget: str | None = None) -> tuple[Point, ...]:
+    def points(self, budget: str | None = None) -> tuple[Configuration, ...]:
         """Every configuration, that of the last axis moving fastest (FarfieldError: no such budget)."""
         self._tier(budget)
         return self._points[budget]
@@ -185,9 +185,9 @@ class Study(Section):
         """Plain data from which ``Study(**data)`` makes the same study."""
         return self.model_dump(mode="json", exclude_unset=True)
 
-    def _tier(self, budget: str | None) -> Tier:
+    def _tier(self, budget: str | None) -> BudgetSettings:
         if budget is None:
-            return Tier()
+            return BudgetSettings()
         if not isinstance(budget, str):
             raise FarfieldError(f"budget = {budget!r} must be the name of one, or None")
         if budget not in self.budget:
@@ -197,6 +197,6 @@ class Study(Section):
         return self.budget[budget]
 
 
-def _shared(tier: Tier) -> dict[str, Any]:
+def _shared(tier: BudgetSettings) -> dict[str, Any]:
     """What a budget sets besides seeds."""
     return {name: value for name, value in tier.given().items() if name != "seeds"}

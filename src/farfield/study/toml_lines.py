@@ -6,7 +6,7 @@ import bisect
 import re
 
 # A key of a table, or the number of an entry in a list.
-Place = tuple[str | int, ...]
+KeyPlace = tuple[str | int, ...]
 
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -15,7 +15,7 @@ PLAIN_VALUE = re.compile(r"[^,\]}#\r\n]*")
 STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\]|\\.)*"|\'[^\']*\'', re.DOTALL)
 
 
-def lines_of(text: str) -> dict[Place, int]:
+def lines_of(text: str) -> dict[KeyPlace, int]:
     """The line, counted from 1, on which each key, each section and each entry of a list begins.
 
     Args:
@@ -32,10 +32,10 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
-        self.places: dict[Place, int] = {}
+        self.places: dict[KeyPlace, int] = {}
         self._ends = [match.start() for match in re.finditer("\n", text)]
-        self._listed: dict[Place, int] = {}
-        section: Place = ()
+        self._listed: dict[KeyPlace, int] = {}
+        section: KeyPlace = ()
         self._skip()
         while self.at < len(text):
             section = self._section() if text[self.at] == "[" else self._assignment(section)
@@ -46,16 +46,16 @@ class _Scanner:
         assert match is not None
         self.at = match.end()
 
-    def _note(self, place: Place) -> None:
+    def _note(self, place: KeyPlace) -> None:
         self.places.setdefault(place, bisect.bisect_left(self._ends, self.at) + 1)
 
-    def _section(self) -> Place:
+    def _section(self) -> KeyPlace:
         doubled = self.text.startswith("[[", self.at)
         start = self.at
         self.at += 2 if doubled else 1
         keys = self._keys()
         end, self.at = self.at, start
-        section: Place = ()
+        section: KeyPlace = ()
         for number, key in enumerate(keys):
             section = (*section, key)
             self._note(section)
@@ -68,7 +68,7 @@ class _Scanner:
         self.at = end + (2 if doubled else 1)
         return section
 
-    def _assignment(self, section: Place) -> Place:
+    def _assignment(self, section: KeyPlace) -> KeyPlace:
         """Read ``keys = value``; the section is returned unchanged."""
         start = self.at
         keys = self._keys()
@@ -96,7 +96,7 @@ class _Scanner:
                 return keys
             self.at += 1
 
-    def _value(self, place: Place) -> None:
+    def _value(self, place: KeyPlace) -> None:
         opening = self.text[self.at : self.at + 1]
         if opening in ("[", "{"):
             self._entries(place, "]" if opening == "[" else "}")
@@ -105,7 +105,7 @@ class _Scanner:
         assert match is not None
         self.at = match.end()
 
-    def _entries(self, place: Place, closing: str) -> None:
+    def _entries(self, place: KeyPlace, closing: str) -> None:
         """Read the list or the inline table that begins here."""
         self.at += 1
         number = 0

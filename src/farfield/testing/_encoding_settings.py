@@ -16,8 +16,8 @@ from farfield.testing._encoding_trial import (
     SPREAD,
     TRAINED,
     WIDTH,
+    EncodingTrial,
     Parameters,
-    Trial,
     drawn_parameters,
     logits_of,
     pair_logits,
@@ -38,7 +38,7 @@ rule = ENCODING_RULES.rule
 
 
 @rule()
-def settings_matter(trial: Trial) -> None:
+def settings_matter(trial: EncodingTrial) -> None:
     """A finite gradient reaches every traced setting, in the logits or in the initialization."""
     encoding = as_arrays(trial.resolved(SPREAD), float)
     query, key = vectors(5, SPREAD, WIDTH)
@@ -65,7 +65,7 @@ def settings_matter(trial: Trial) -> None:
 
 
 @rule()
-def batched(trial: Trial) -> None:
+def batched(trial: EncodingTrial) -> None:
     """A batch of settings and parameters has the logits of one at a time."""
     encoding, _ = trial.plain()
     factors = (1.0, 1.5, 3.0)
@@ -87,7 +87,7 @@ def batched(trial: Trial) -> None:
 
 
 @rule()
-def heads(trial: Trial) -> None:
+def heads(trial: EncodingTrial) -> None:
     """Every head has an encoding and parameters of the same structure: heads are stacked, so only numbers differ."""
     encoding, _ = trial.plain()
     each = [encoding.of_head(index, 3) for index in range(3)]
@@ -107,7 +107,7 @@ def heads(trial: Trial) -> None:
 
 
 @rule()
-def only_head(trial: Trial) -> None:
+def only_head(trial: EncodingTrial) -> None:
     """The encoding of the only head is the encoding itself."""
     encoding, parameters = trial.plain()
     arguments = (parameters, *vectors(12, 6, WIDTH), jnp.arange(6), jnp.arange(6))
@@ -116,7 +116,7 @@ def only_head(trial: Trial) -> None:
 
 
 @rule()
-def whole_settings(trial: Trial) -> None:
+def whole_settings(trial: EncodingTrial) -> None:
     """A whole number given for a real setting acts as the real number."""
     real = mapped(lambda leaf: float(max(1, round(leaf))), trial.plain()[0])
     if not traced_fields(real):
@@ -134,7 +134,7 @@ def whole_settings(trial: Trial) -> None:
 
 
 @rule()
-def configuration(trial: Trial) -> None:
+def configuration(trial: EncodingTrial) -> None:
     """The configuration survives JSON."""
     encoding = trial.resolved()
     again = encodings.from_config(json.loads(json.dumps(encodings.config(encoding), allow_nan=False)))
@@ -143,7 +143,7 @@ def configuration(trial: Trial) -> None:
 
 
 @rule()
-def resolved_once(trial: Trial) -> None:
+def resolved_once(trial: EncodingTrial) -> None:
     """Resolving a resolved encoding changes nothing."""
     encoding = trial.resolved()
     again = encoding.resolved(TRAINED, LONGEST)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from farfield.encodings import Content, Encoding, encodings
+from farfield.encodings import Encoding, HeadContent, encodings
 from farfield.testing._programs import as_arrays, compiled, drawn, settings_of, with_settings
 from farfield.testing._rules import Rules
 
@@ -53,7 +53,7 @@ def pair_logits(
     added_key = encoding.embed(parameters.model, key_positions)
     if added_query is not None and added_key is not None:
         query, key = query + added_query.astype(query.dtype), key + added_key.astype(key.dtype)
-    content = Content(query, key)
+    content = HeadContent(query, key)
     query, key = encoding.rotate(parameters.head, query, key, query_positions, key_positions)
     logits = query @ key.T / np.sqrt(query.shape[-1]).astype(query.dtype)
     bias = encoding.bias(parameters.head, query_positions, key_positions, content)
@@ -85,7 +85,7 @@ def rounded(tree: Any, dtype: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Trial:
+class EncodingTrial:
     """An encoding under test."""
 
     entry: Encoding

@@ -12,14 +12,14 @@ import numpy as np
 
 from farfield.normalizers import Normalizer, normalizers
 from farfield.testing._compare import close, ensure, finite, same
-from farfield.testing._normalizer_trial import NORMALIZER_RULES, SEEDS, Trial, pulled_back, rows, weights_of
+from farfield.testing._normalizer_trial import NORMALIZER_RULES, SEEDS, NormalizerTrial, pulled_back, rows, weights_of
 from farfield.testing._programs import as_arrays, double_precision, mapped, quick_jit, settings_of, with_settings
 
 rule = NORMALIZER_RULES.rule
 
 
 @rule()
-def batched(trial: Trial) -> None:
+def batched(trial: NormalizerTrial) -> None:
     """A batch of settings and parameters has the weights of one at a time."""
     logits, visible, count = rows(9, 12)
     normalizer, parameters = trial.ready()
@@ -37,7 +37,7 @@ def batched(trial: Trial) -> None:
 
 
 @rule()
-def settings_matter(trial: Trial) -> None:
+def settings_matter(trial: NormalizerTrial) -> None:
     """A finite gradient reaches every parameter and traced setting, in the weights or in the initialization."""
     normalizer, parameters = trial.ready()
 
@@ -60,7 +60,7 @@ def settings_matter(trial: Trial) -> None:
 
 
 @rule()
-def finite_differences(trial: Trial) -> None:
+def finite_differences(trial: NormalizerTrial) -> None:
     """The gradient is that of finite differences."""
     with double_precision():
         for seed in SEEDS:
@@ -82,7 +82,7 @@ def _moved(
 
 
 @rule()
-def whole_settings(trial: Trial) -> None:
+def whole_settings(trial: NormalizerTrial) -> None:
     """A whole number given for a real setting acts as the real number."""
     row = rows(11, 12)
     normalizer, parameters = trial.ready()
@@ -94,7 +94,7 @@ def whole_settings(trial: Trial) -> None:
 
 
 @rule()
-def configuration(trial: Trial) -> None:
+def configuration(trial: NormalizerTrial) -> None:
     """The configuration survives JSON, and the normalizer is hashable."""
     normalizer, _ = trial.ready()
     again = normalizers.from_config(json.loads(json.dumps(normalizers.config(normalizer))))
@@ -103,7 +103,7 @@ def configuration(trial: Trial) -> None:
 
 
 @rule()
-def resolved_once(trial: Trial) -> None:
+def resolved_once(trial: NormalizerTrial) -> None:
     """Resolving a resolved normalizer for another length changes nothing."""
     normalizer, _ = trial.ready()
     ensure(normalizer.resolved(99) == normalizer, f"{normalizer.resolved(99)} after {normalizer}")

@@ -21,7 +21,7 @@ NORMALIZER_RULES = Rules(normalizers)
 
 
 @dataclass(frozen=True)
-class Trial:
+class NormalizerTrial:
     """A normalizer under test."""
 
     entry: Normalizer

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from farfield.encodings import Content, Encoding
+from farfield.encodings import Encoding, HeadContent
 from farfield.environment import settled
 from farfield.testing import _encoding_settings as _encoding_settings
 from farfield.testing._compare import close, ensure, finite, same
@@ -19,8 +19,8 @@ from farfield.testing._encoding_trial import (
     LONGEST,
     SPREAD,
     WIDTH,
+    EncodingTrial,
     Parameters,
-    Trial,
     drawn_parameters,
     logits_of,
     pair_logits,
@@ -59,11 +59,11 @@ def check_encoding(
         BrokenRule: with a line for each rule that the encoding breaks.
         FarfieldError: for an unknown rule.
     """
-    ENCODING_RULES.check(Trial(encoding, dict(unread or {})), only)
+    ENCODING_RULES.check(EncodingTrial(encoding, dict(unread or {})), only)
 
 
 @rule()
-def shapes_and_types(trial: Trial) -> None:
+def shapes_and_types(trial: EncodingTrial) -> None:
     """Each hook keeps the shapes and the type of its inputs."""
     encoding, parameters = trial.ready()
     query, key = vectors(0, 5, WIDTH)
@@ -75,8 +75,8 @@ def shapes_and_types(trial: Trial) -> None:
         # One query against a table of keys [position, vocabulary, width], as the heads call it.
         many = jnp.broadcast_to(key[:, None], (5, 3, WIDTH))
         turned = encoding.rotate(parameters.head, query, many, positions[:1], positions[:, None])
-        bias = encoding.bias(parameters.head, positions[:2], positions, Content(query[:2], key))
-        content = Content(query[:, None, None], many.swapaxes(0, 1)[None])
+        bias = encoding.bias(parameters.head, positions[:2], positions, HeadContent(query[:2], key))
+        content = HeadContent(query[:, None, None], many.swapaxes(0, 1)[None])
         return added, *turned, bias, encoding.bias(parameters.head, positions[:1], positions, content)
 
     added, query_turned, key_turned, bias, many = outcomes(encoding, parameters, query, key)
@@ -96,14 +96,14 @@ def shapes_and_types(trial: Trial) -> None:
 
 
 @rule()
-def single_token(trial: Trial) -> None:
+def single_token(trial: EncodingTrial) -> None:
     """A single token has a finite logit and gradient."""
     encoding, parameters = trial.ready(longest=1)
     finite(value_and_gradient(encoding, parameters, *vectors(1, 1, WIDTH), jnp.arange(1)), "logits and gradients")
 
 
 @rule()
-def far_positions(trial: Trial) -> None:
+def far_positions(trial: EncodingTrial) -> None:
     """Logits and gradients are finite at positions up to a million, for keys after the query too.
 
     The mask hides their logits, but inf * 0 in a gradient would not be hidden.
@@ -116,7 +116,7 @@ def far_positions(trial: Trial) -> None:
 
 
 @rule(lambda encoding: encoding.relative)
-def relative(trial: Trial) -> None:
+def relative(trial: EncodingTrial) -> None:
     """Logits do not change when all positions shift, where `relative` says so."""
     with double_precision():
         for shift, seed in zip(SHIFTS, SEEDS, strict=True):
@@ -124,14 +124,14 @@ def relative(trial: Trial) -> None:
 
 
 @rule(lambda encoding: encoding.relative)
-def relative_in_float32(trial: Trial) -> None:
+def relative_in_float32(trial: EncodingTrial) -> None:
     """Logits of a relative encoding do not change in float32 when all positions shift by a study's lengths."""
     for shift in (1, 1024, 4096):
         # A float32 angle near 4096 radians is off by at most 2**-12.
         _shifted(trial, shift, 3, atol=2e-3)
 
 
-def _shifted(trial: Trial, shift: int, seed: int, atol: float) -> None:
+def _shifted(trial: EncodingTrial, shift: int, seed: int, atol: float) -> None:
     encoding, parameters = trial.ready(seed=seed)
     query, key = vectors(seed, 6, WIDTH)
     positions = jnp.arange(6)
@@ -141,7 +141,7 @@ def _shifted(trial: Trial, shift: int, seed: int, atol: float) -> None:
 
 
 @rule(lambda encoding: not encoding.relative)
-def absolute(trial: Trial) -> None:
+def absolute(trial: EncodingTrial) -> None:
     """Logits change when all positions shift, where `relative` is denied.
 
     From within the training length to past it, where those that depend on the length in use must show it.
@@ -158,7 +158,7 @@ def absolute(trial: Trial) -> None:
 
 
 @rule(lambda encoding: encoding.reads_length)
-def relative_at_one_length(trial: Trial) -> None:
+def relative_at_one_length(trial: EncodingTrial) -> None:
     """Logits of an encoding that reads the length are relative at any one length."""
     shifts = (1, 2, 5, 9, 10, 17, 24, 32, 40, LONGEST - 7)
     with double_precision():
@@ -172,7 +172,7 @@ def relative_at_one_length(trial: Trial) -> None:
 
 
 @rule(lambda encoding: encoding.reads_length)
-def reads_length(trial: Trial) -> None:
+def reads_length(trial: EncodingTrial) -> None:
     """Logits of an encoding that reads the length change past the trained one, and not before."""
     encoding, parameters = trial.plain()
     query, key = vectors(3, 6, WIDTH)
@@ -185,7 +185,7 @@ def reads_length(trial: Trial) -> None:
 
 
 @rule()
-def positional(trial: Trial) -> None:
+def positional(trial: EncodingTrial) -> None:
     """Equal keys have logits that differ by position, unless `positional` is denied."""
     encoding, parameters = trial.ready()
     query, key = vectors(4, 1, WIDTH)
@@ -197,7 +197,7 @@ def positional(trial: Trial) -> None:
 
 
 @rule()
-def parameters_matter(trial: Trial) -> None:
+def parameters_matter(trial: EncodingTrial) -> None:
     """A finite gradient reaches every parameter, but for the rows that are said to be unread."""
     # A table for one position fewer than are asked for, since `learned` keeps a spare row.
     encoding = as_arrays(trial.resolved(SPREAD - 1), float)
@@ -218,7 +218,7 @@ def parameters_matter(trial: Trial) -> None:
 
 
 @rule()
-def bfloat16(trial: Trial) -> None:
+def bfloat16(trial: EncodingTrial) -> None:
     """bfloat16 vectors are encoded with float32 phases.
 
     transformers issues 25681 and 29285: in bfloat16, positions past 256 are no longer whole numbers.
@@ -235,14 +235,14 @@ def bfloat16(trial: Trial) -> None:
 
 
 @rule()
-def bfloat16_bias(trial: Trial) -> None:
+def bfloat16_bias(trial: EncodingTrial) -> None:
     """A bias of bfloat16 vectors is the float32 one rounded once."""
     encoding, parameters = trial.ready(longest=4200)
     positions = 4000 + jnp.arange(SPREAD)
 
     @compiled
     def bias_of(encoding: Encoding, parameters: Any, query: Any, key: Any) -> Any:
-        bias = encoding.bias(parameters, positions[-2:], positions, Content(query[-2:], key))
+        bias = encoding.bias(parameters, positions[-2:], positions, HeadContent(query[-2:], key))
         return jnp.zeros((2, SPREAD), query.dtype) if bias is None else bias.astype(query.dtype)
 
     coarse = rounded((parameters.head, *vectors(16, SPREAD, WIDTH)), jnp.bfloat16)
@@ -254,7 +254,7 @@ def bfloat16_bias(trial: Trial) -> None:
 
 
 @rule()
-def tabulated(trial: Trial) -> None:
+def tabulated(trial: EncodingTrial) -> None:
     """The tabulated encoding equals the original in value and type."""
     encoding, parameters = trial.plain()
     positions = jnp.arange(LONGEST)
@@ -270,7 +270,7 @@ def tabulated(trial: Trial) -> None:
 
 
 @rule()
-def repeatable(trial: Trial) -> None:
+def repeatable(trial: EncodingTrial) -> None:
     """The same arguments give the same logits twice, in a compiled program and out of it."""
     encoding, parameters = trial.plain()
     arguments = (encoding, parameters, *vectors(8, 6, WIDTH), jnp.arange(6), jnp.arange(6) + 3)
@@ -284,7 +284,7 @@ def repeatable(trial: Trial) -> None:
 
 
 @rule()
-def later_keys(trial: Trial) -> None:
+def later_keys(trial: EncodingTrial) -> None:
     """Keys after the query change no logit before it."""
     query, key, positions, run = _nine(trial)
     alone = run(query[4:5], key[:5], positions[4:5], positions[:5])
@@ -294,7 +294,7 @@ def later_keys(trial: Trial) -> None:
 
 
 @rule(lambda encoding: not encoding.reads_length)
-def number_of_keys(trial: Trial) -> None:
+def number_of_keys(trial: EncodingTrial) -> None:
     """A pair's logit does not depend on how many queries and keys there are, unless `reads_length` says so."""
     query, key, positions, run = _nine(trial)
     alone = run(query[4:5], key[:5], positions[4:5], positions[:5])
@@ -306,7 +306,7 @@ def number_of_keys(trial: Trial) -> None:
         close(fewer, alone[:, 2:], "logits among three and among five keys", rtol=1e-5, atol=1e-5)
 
 
-def _nine(trial: Trial) -> tuple[Any, Any, Any, Any]:
+def _nine(trial: EncodingTrial) -> tuple[Any, Any, Any, Any]:
     """Nine queries, keys and positions, and the logits of some of them."""
     encoding, parameters = trial.ready()
     query, key = vectors(13, 9, WIDTH)
@@ -314,7 +314,7 @@ def _nine(trial: Trial) -> tuple[Any, Any, Any, Any]:
 
 
 @rule()
-def reads_context(trial: Trial) -> None:
+def reads_context(trial: EncodingTrial) -> None:
     """A key between changes the logits of other keys exactly where `reads_context` says so."""
     encoding, parameters = trial.ready()
     query, key = vectors(14, 6, WIDTH)
@@ -328,7 +328,7 @@ def reads_context(trial: Trial) -> None:
 
 
 @rule(lambda encoding: encoding.real_positions)
-def real_positions(trial: Trial) -> None:
+def real_positions(trial: EncodingTrial) -> None:
     """Real positions have finite logits and whole ones those of whole numbers, unless `real_positions` is denied."""
     encoding, parameters = trial.ready()
     query, key = vectors(15, 6, WIDTH)

@@ -15,7 +15,7 @@ import numpy as np
 from farfield.encodings import Encoding, encodings
 from farfield.environment import settled
 from farfield.models import Inputs, Mechanism, Model, models
-from farfield.models.base import Path, Rows
+from farfield.models.base import AskedRows, LogitPath
 from farfield.normalizers import Normalizer, normalizers
 from farfield.testing._compare import close, ensure, finite, same
 from farfield.testing._programs import double_precision, drawn, quick_jit
@@ -52,11 +52,11 @@ def check_model(
         BrokenRule: with a line for each rule that the model breaks.
         FarfieldError: for an unknown rule.
     """
-    MODEL_RULES.check(Trial(model, encoding, normalizer, tuple(unread)), only)
+    MODEL_RULES.check(ModelTrial(model, encoding, normalizer, tuple(unread)), only)
 
 
 @dataclass(frozen=True)
-class Trial:
+class ModelTrial:
     """A model under test, with what it is tested with."""
 
     entry: Model
@@ -64,7 +64,7 @@ class Trial:
     normalizer: Normalizer | None = None
     unread: tuple[str, ...] = ()
 
-    def ready(self, encoding: str = "rope", normalizer: str = "softmax", trained: int = PLACES) -> Ready:
+    def ready(self, encoding: str = "rope", normalizer: str = "softmax", trained: int = PLACES) -> ReadyModel:
         """The model, small, with parameters far from those that training starts from."""
         heads = self.entry.heads
         # An even number of dimensions a head, as rotations need.
@@ -75,15 +75,15 @@ class Trial:
             (self.normalizer or normalizers.parse(normalizer)).resolved(trained),
         )
         parameters = drawn(lambda key: model.initialize(key, mechanism, VOCABULARY), 0)
-        return Ready(model, mechanism, jax.tree.map(lambda leaf: leaf / 2, parameters))
+        return ReadyModel(model, mechanism, jax.tree.map(lambda leaf: leaf / 2, parameters))
 
-    def each(self, *names: str) -> list[Ready]:
+    def each(self, *names: str) -> list[ReadyModel]:
         """The model with each of some encodings, or with the one that was asked for."""
         return [self.ready(name) for name in (names[:1] if self.encoding else names)]
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyModel:
     """A model with all that a forward pass needs."""
 
     model: Model
@@ -91,11 +91,11 @@ class Ready:
     parameters: Any
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[LogitPath]:
         """The ways to compute it."""
         return ["dense"] if self.model.lookup_obstacle(self.mechanism.encoding) else ["dense", "lookup"]
 
-    def forward(self, given: Inputs, rows: Rows, path: Path) -> Any:
+    def forward(self, given: Inputs, rows: AskedRows, path: LogitPath) -> Any:
         """Compiled forward pass."""
         run = quick_jit(lambda parameters, given: self.model.forward(parameters, self.mechanism, given, rows, path))
         return jax.tree.map(np.asarray, run(self.parameters, given))
@@ -108,7 +108,7 @@ def inputs(seed: int = 0, places: int = PLACES, length: int = LENGTH) -> Inputs:
 
 
 @rule()
-def last_row(trial: Trial) -> None:
+def last_row(trial: ModelTrial) -> None:
     """The last row alone is the last row of all, in scores and weights of the right shapes."""
     with double_precision():
         for ready in trial.each("rope", "learned", "shaw"):
@@ -124,7 +124,7 @@ def last_row(trial: Trial) -> None:
 
 
 @rule()
-def later_tokens(trial: Trial) -> None:
+def later_tokens(trial: ModelTrial) -> None:
     """Padding and later tokens change nothing, a row's own token and earlier ones do."""
     with double_precision():
         for ready in trial.each("rope", "cope", "learned"):
@@ -140,7 +140,7 @@ def later_tokens(trial: Trial) -> None:
 
 
 @rule()
-def distribution(trial: Trial) -> None:
+def distribution(trial: ModelTrial) -> None:
     """Weights of every row sum to one over the keys that it sees, and are zero for all others."""
     names = ["softmax"] if trial.normalizer else ["softmax", "entmax"]
     for ready in (trial.ready(normalizer=name, trained=4) for name in names):
@@ -152,7 +152,7 @@ def distribution(trial: Trial) -> None:
 
 
 @rule()
-def parameters_matter(trial: Trial) -> None:
+def parameters_matter(trial: ModelTrial) -> None:
     """A finite gradient reaches every parameter, but for those that are said to be unread."""
     ready = trial.ready("t5:buckets=4,distance=6", "ssmax")
     weight = jnp.asarray(np.random.default_rng(1).normal(size=(PLACES, VOCABULARY, SEQUENCES)), jnp.float32)
@@ -173,7 +173,7 @@ def parameters_matter(trial: Trial) -> None:
 
 
 @rule()
-def observed(trial: Trial) -> None:
+def observed(trial: ModelTrial) -> None:
     """The inside of every head has its name and fits the forward pass."""
     with double_precision():
         ready = trial.ready()
@@ -194,7 +194,7 @@ def observed(trial: Trial) -> None:
 
 
 @rule()
-def repeatable(trial: Trial) -> None:
+def repeatable(trial: ModelTrial) -> None:
     """The same arguments give the same class scores and weights in two programs, and a key the same start."""
     ready = trial.ready()
     first, second = (ready.forward(inputs(), "all", "dense") for _ in range(2))
@@ -206,7 +206,7 @@ def repeatable(trial: Trial) -> None:
 
 
 @rule()
-def configuration(trial: Trial) -> None:
+def configuration(trial: ModelTrial) -> None:
     """The configuration survives JSON, and the model made of it starts from the same weights."""
     ready = trial.ready()
     again = models.from_config(json.loads(json.dumps(models.config(ready.model))))

@@ -14,7 +14,7 @@ from farfield.environment import settled
 from farfield.normalizers import Normalizer
 from farfield.testing import _normalizer_settings as _normalizer_settings
 from farfield.testing._compare import close, ensure, finite, same
-from farfield.testing._normalizer_trial import NORMALIZER_RULES, SEEDS, Trial, by_blocks, rows
+from farfield.testing._normalizer_trial import NORMALIZER_RULES, SEEDS, NormalizerTrial, by_blocks, rows
 from farfield.testing._programs import (
     as_arrays,
     compiled,
@@ -48,11 +48,11 @@ def check_normalizer(
         BrokenRule: with a line for each rule that the normalizer breaks.
         FarfieldError: for an unknown rule.
     """
-    NORMALIZER_RULES.check(Trial(normalizer, tuple(unread)), only)
+    NORMALIZER_RULES.check(NormalizerTrial(normalizer, tuple(unread)), only)
 
 
 @rule()
-def sums_and_signs(trial: Trial) -> None:
+def sums_and_signs(trial: NormalizerTrial) -> None:
     """Weights sum to one and are not negative, where the normalizer claims it."""
     with double_precision():
         for number, seed in enumerate(SEEDS):
@@ -66,7 +66,7 @@ def sums_and_signs(trial: Trial) -> None:
 
 
 @rule()
-def nothing_unclaimed(trial: Trial) -> None:
+def nothing_unclaimed(trial: NormalizerTrial) -> None:
     """What the normalizer does not claim does not hold: signs, sums, indifference to a common shift."""
     logits, visible, count = rows(0, 20)
     found = np.asarray(trial.weights(logits, visible, count))
@@ -79,7 +79,7 @@ def nothing_unclaimed(trial: Trial) -> None:
 
 
 @rule(lambda normalizer: normalizer.shift_invariant)
-def common_shift(trial: Trial) -> None:
+def common_shift(trial: NormalizerTrial) -> None:
     """A common shift of a row's logits changes nothing, where the normalizer claims it."""
     with double_precision():
         for seed, shift in zip(SEEDS, SHIFTS, strict=True):
@@ -89,7 +89,7 @@ def common_shift(trial: Trial) -> None:
 
 
 @rule()
-def larger_is_heavier(trial: Trial) -> None:
+def larger_is_heavier(trial: NormalizerTrial) -> None:
     """A larger logit never has a smaller weight, and the largest has more than the smallest."""
     for seed in SEEDS:
         for keys in (2, 7, 30):
@@ -101,7 +101,7 @@ def larger_is_heavier(trial: Trial) -> None:
 
 
 @rule()
-def hidden_keys(trial: Trial) -> None:
+def hidden_keys(trial: NormalizerTrial) -> None:
     """Keys that are not visible have no weight and no influence, whatever they hold."""
     logits, visible, count = rows(1, 9)
     normalizer, _ = trial.ready()
@@ -124,7 +124,7 @@ def hidden_keys(trial: Trial) -> None:
 
 
 @rule()
-def hidden_keys_in_gradients(trial: Trial) -> None:
+def hidden_keys_in_gradients(trial: NormalizerTrial) -> None:
     """Keys that are not visible do not reach the gradient of parameters and settings."""
     logits, visible, count = rows(1, 9)
     normalizer, parameters = trial.ready()
@@ -143,7 +143,7 @@ def hidden_keys_in_gradients(trial: Trial) -> None:
 
 
 @rule()
-def empty_row(trial: Trial) -> None:
+def empty_row(trial: NormalizerTrial) -> None:
     """A row without a visible key has weights of zero and gradients of zero."""
     logits, visible, _ = rows(2, 6)
     visible = visible.at[:, 1].set(False)
@@ -160,7 +160,7 @@ def empty_row(trial: Trial) -> None:
 
 
 @rule()
-def blocks(trial: Trial) -> None:
+def blocks(trial: NormalizerTrial) -> None:
     """Any split of a row into blocks of keys gives the weights of the whole row."""
     with double_precision():
         for seed, ends in zip(SEEDS, SPLITS, strict=False):
@@ -172,7 +172,7 @@ def blocks(trial: Trial) -> None:
 
 
 @rule()
-def stream(trial: Trial) -> None:
+def stream(trial: NormalizerTrial) -> None:
     """A compiled stream of blocks gives the weights of the whole row."""
     logits, visible, count = rows(3, 32)
     normalizer, parameters = trial.ready()
@@ -192,7 +192,7 @@ def stream(trial: Trial) -> None:
 
 
 @rule()
-def padding(trial: Trial) -> None:
+def padding(trial: NormalizerTrial) -> None:
     """Padding a row with keys that are not visible changes nothing."""
     logits, visible, count = rows(4, 11)
     more = jnp.full((21, 5), 7.0), jnp.zeros((21, 5), bool)
@@ -202,7 +202,7 @@ def padding(trial: Trial) -> None:
 
 
 @rule()
-def shared_masks(trial: Trial) -> None:
+def shared_masks(trial: NormalizerTrial) -> None:
     """One mask and one count serve all rows, of any number of axes."""
     logits, _, _ = rows(5, 8, 6)
     normalizer, parameters = trial.ready()
@@ -217,7 +217,7 @@ def shared_masks(trial: Trial) -> None:
 
 
 @rule()
-def extreme_logits(trial: Trial) -> None:
+def extreme_logits(trial: NormalizerTrial) -> None:
     """Extreme logits give finite weights and gradients."""
     logits, visible, count = rows(6, 10)
     normalizer, parameters = trial.ready()
@@ -235,7 +235,7 @@ def extreme_logits(trial: Trial) -> None:
 
 
 @rule()
-def precision(trial: Trial) -> None:
+def precision(trial: NormalizerTrial) -> None:
     """Weights keep the type of the logits and are right to its precision."""
     with double_precision():
         for dtype in (jnp.float32, jnp.bfloat16, jnp.float64):
@@ -250,7 +250,7 @@ def precision(trial: Trial) -> None:
 
 
 @rule()
-def strict_bfloat16(trial: Trial) -> None:
+def strict_bfloat16(trial: NormalizerTrial) -> None:
     """Weights of bfloat16 logits are bfloat16 where types may not widen on their own."""
     logits, visible, count = rows(7, 12)
     found = trial.weights(logits.astype(jnp.bfloat16), visible, count)
@@ -258,7 +258,7 @@ def strict_bfloat16(trial: Trial) -> None:
 
 
 @rule()
-def small_terms(trial: Trial) -> None:
+def small_terms(trial: NormalizerTrial) -> None:
     """Sums over many blocks of bfloat16 logits keep their small terms, though 256 + 1 is 256 there."""
     normalizer, _ = trial.ready()
 
@@ -272,7 +272,7 @@ def small_terms(trial: Trial) -> None:
 
 
 @rule()
-def compiled_equals_eager(trial: Trial) -> None:
+def compiled_equals_eager(trial: NormalizerTrial) -> None:
     """The same arguments give the same weights twice, and compiled weights equal eager ones."""
     logits, visible, count = rows(8, 12)
     normalizer, parameters = trial.ready()

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from farfield.papers.reproduce import Reproduction
-from farfield.papers.verdicts import Outcome, Verdict
+from farfield.papers.verdicts import Verdict, VerdictKind
 from farfield.printing import number
 
-COLOURS: dict[Outcome, str] = {"reproduced": "green", "differs": "bold red", "not-comparable": "dim"}
-SIGNS: dict[Outcome, str] = {"reproduced": "✓", "differs": "✗", "not-comparable": "-"}
+COLOURS: dict[VerdictKind, str] = {"reproduced": "green", "differs": "bold red", "not-comparable": "dim"}
+SIGNS: dict[VerdictKind, str] = {"reproduced": "✓", "differs": "✗", "not-comparable": "-"}
 BY_LENGTH = " L="
 
 
@@ -49,13 +49,13 @@ def items_table(outcome: Reproduction) -> Table:
     return table
 
 
-def _mark(counts: Mapping[Outcome, int]) -> str:
+def _mark(counts: Mapping[VerdictKind, int]) -> str:
     """The sign of an item: what differs outweighs what is reproduced."""
-    worst: Outcome = "differs" if counts["differs"] else "reproduced" if counts["reproduced"] else "not-comparable"
+    worst: VerdictKind = "differs" if counts["differs"] else "reproduced" if counts["reproduced"] else "not-comparable"
     return f"[{COLOURS[worst]}]{SIGNS[worst]}[/]"
 
 
-def _count(counts: Mapping[Outcome, int], name: Outcome) -> str:
+def _count(counts: Mapping[VerdictKind, int], name: VerdictKind) -> str:
     return f"[{COLOURS[name]}]{counts[name]}[/]" if counts[name] else "[dim]0[/]"
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from farfield.printing import short
-from farfield.study.plan import Estimate, Plan
+from farfield.study.plan import Plan, TimeEstimate
 
 # Rows and values shown; `--json` has all.
 MOST_ROWS = 20
@@ -63,7 +63,7 @@ def _programs(plan: Plan) -> Table:
     return table
 
 
-def _estimate(estimate: Estimate, programs: int) -> str:
+def _estimate(estimate: TimeEstimate, programs: int) -> str:
     memory = "unknown" if estimate.memory is None else f"{estimate.memory / 2**20:.0f} MB"
     others = "" if estimate.measured == programs else "; the others are scaled by the attention weights they form"
     return (

@@ -13,7 +13,7 @@ from farfield.printing import short
 
 if TYPE_CHECKING:
     from farfield.store.reader import Table as Rows
-    from farfield.store.status import Standing
+    from farfield.store.status import StoreStatus
     from farfield.store.verify import Verified
 
 # Rows of a query, and names of a list, that a terminal shows.
@@ -25,7 +25,7 @@ MOST_LETTERS = 130
 MOST_NAMES = 10
 
 
-def standing_tables(found: Standing) -> Iterator[Any]:
+def standing_tables(found: StoreStatus) -> Iterator[Any]:
     """Where a store stands: a sentence, cells by encoding and task, then whatever is not as it should be."""
     said = [_how_many(found), _size(found.bytes)]
     said += [f"{found.diverged} diverged"] if found.diverged else []
@@ -51,7 +51,7 @@ def standing_tables(found: Standing) -> Iterator[Any]:
         yield Text(f"{cells} made by {made_by}")
 
 
-def _how_many(found: Standing) -> str:
+def _how_many(found: StoreStatus) -> str:
     asked = found.asked
     if asked is None:
         return f"{_count(found.cells, 'cell')} in {found.folder}"

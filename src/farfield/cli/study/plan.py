@@ -9,7 +9,9 @@ import typer
 
 from farfield.cli.common import Json, Workers, answer, file_path, folder_path
 
-Budget = Annotated[str | None, typer.Option(help="One of the file's budgets, as in quick; its own settings if none.")]
+BudgetOption = Annotated[
+    str | None, typer.Option(help="One of the file's budgets, as in quick; its own settings if none.")
+]
 StudyFile = Annotated[
     Path, typer.Argument(help="Study file; `farfield study new` writes an example.", parser=file_path)
 ]
@@ -17,7 +19,7 @@ StudyFile = Annotated[
 
 def plan(
     file: StudyFile,
-    budget: Budget = None,
+    budget: BudgetOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of results: count what it holds already.", parser=folder_path)
     ] = None,

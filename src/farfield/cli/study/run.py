@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from farfield.cli.common import Json, folder_path, screen
-from farfield.cli.study.plan import Budget, StudyFile
+from farfield.cli.study.plan import BudgetOption, StudyFile
 from farfield.printing import command, short
 
 
 def run(
     file: StudyFile,
-    budget: Budget = None,
+    budget: BudgetOption = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -35,11 +35,11 @@ def sql(
         farfield study sql runs "DESCRIBE measurements" --json
     """
     from farfield.cli.render.store import query_table, to_plain
-    from farfield.store.reader import OpenStore
+    from farfield.store.reader import Store
 
     if as_csv and as_json:
         raise FarfieldError("--csv and --json are two ways to print the same: choose one")
-    found = OpenStore(folder).rows(query)
+    found = Store(folder).rows(query)
     if as_json:
         rows = [dict(zip(found.columns, map(to_plain, row), strict=True)) for row in found.rows]
         print(json.dumps({"columns": found.columns, "rows": rows}, indent=1))

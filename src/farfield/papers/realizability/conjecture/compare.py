@@ -22,13 +22,13 @@ from jaxtyping import Bool, Float
 from scipy.optimize import linprog
 
 from farfield.papers.realizability.conjecture.cases import Case
-from farfield.papers.realizability.conjecture.train_kernel import Problem, Way, slots_of
+from farfield.papers.realizability.conjecture.train_kernel import Constraints, Way, slots_of
 from farfield.prediction.features import FeatureMap, OneHot
 from farfield.prediction.grid import Grid, differences
 from farfield.prediction.selection import Rows, Selected, rows_of, select
 from farfield.prediction.sensitivity import seen_basis
 
-Outcome = Literal["agreed", "parted", "not trained"]
+Agreement = Literal["agreed", "parted", "not trained"]
 
 STEPS: dict[Way, int] = {"limit": 2000, "descent": 3000, "adam": 3000}
 # Most features of a case.
@@ -60,7 +60,7 @@ EXCLUDED = Excluded()
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyCase:
     """A case that alpha_L decides.
 
     Attributes:
@@ -80,7 +80,7 @@ class Ready:
     reach: Float[np.ndarray, " row"]
     tied: Bool[np.ndarray, " row"]
     unseen: Bool[np.ndarray, " row"]
-    problem: Problem
+    problem: Constraints
 
     @property
     def decided(self) -> Bool[np.ndarray, " row"]:
@@ -105,7 +105,7 @@ class Ready:
         return self.selected.features.size, self.case.trained, self.case.tested
 
 
-def prepare(case: Case) -> Ready | str:
+def prepare(case: Case) -> ReadyCase | str:
     """The selected kernel and the rows it decides, or why there are none."""
     trained = case.trained_grid
     if not trained.rows.any():
@@ -121,8 +121,8 @@ def prepare(case: Case) -> Ready | str:
     if (tied | unseen).all():
         return EXCLUDED.unseen if unseen.all() else EXCLUDED.tied if tied.all() else EXCLUDED.both
     rows, places = selected.grid.pairs()
-    problem = Problem(slots_of(selected.grid.rows[rows]), differences(features, selected.grid, rows, places))
-    return Ready(case, selected, deep, found, _reach(features, deep), tied, unseen, problem)
+    problem = Constraints(slots_of(selected.grid.rows[rows]), differences(features, selected.grid, rows, places))
+    return ReadyCase(case, selected, deep, found, _reach(features, deep), tied, unseen, problem)
 
 
 def _reach(features: FeatureMap, of: Grid) -> Float[np.ndarray, " row"]:
@@ -155,7 +155,7 @@ def _every_pair(of: Grid) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Result:
+class Compared:
     """What one way of training made of a case.
 
     Attributes:
@@ -166,25 +166,25 @@ class Result:
         parted: decided rows that it wins and the selected kernel loses, or the other way round.
     """
 
-    outcome: Outcome
+    outcome: Agreement
     kernel: Float[np.ndarray, " feature"]
     margin: float
     rows: Rows
     parted: Bool[np.ndarray, " row"]
 
 
-def judge(ready: Ready, way: Way, kernel: Float[np.ndarray, " feature"]) -> Result:
+def judge(ready: ReadyCase, way: Way, kernel: Float[np.ndarray, " feature"]) -> Compared:
     """Compare a trained kernel with the selected one."""
     margins, norm = ready.problem.matrix @ kernel, float(np.linalg.norm(kernel))
     margin = float(margins.min()) / norm * ready.selected.solution.norm if norm > 0 else 0.0
     rows = rows_of(ready.selected.features, kernel, ready.deep)
     parted = ready.decided & (rows.won != ready.found.won)
     done = margin >= 1 - SHORTFALL if way == "limit" else _least_mass(ready, margins) >= IN_RANGE
-    outcome: Outcome = "not trained" if not done else "parted" if parted.any() else "agreed"
-    return Result(outcome, kernel, margin, rows, parted)
+    outcome: Agreement = "not trained" if not done else "parted" if parted.any() else "agreed"
+    return Compared(outcome, kernel, margin, rows, parted)
 
 
-def _least_mass(ready: Ready, margins: Float[np.ndarray, " constraint"]) -> float:
+def _least_mass(ready: ReadyCase, margins: Float[np.ndarray, " constraint"]) -> float:
     """The smallest softmax weight that a trained target holds."""
     of_row, _ = ready.selected.grid.pairs()
     others = np.bincount(of_row, np.exp(np.minimum(-margins, 700.0)))
@@ -201,11 +201,11 @@ class Example:
         longer, steps: what more steps of the same training make of them, and how many those are.
     """
 
-    ready: Ready
+    ready: ReadyCase
     way: Way
-    result: Result
+    result: Compared
     rows: Bool[np.ndarray, " row"]
-    longer: Result
+    longer: Compared
     steps: int
 
     @property

@@ -29,9 +29,9 @@ from farfield.papers.realizability.conjecture.compare import (
     LARGEST,
     SHORTFALL,
     STEPS,
+    Compared,
     Example,
-    Ready,
-    Result,
+    ReadyCase,
     judge,
     prepare,
 )
@@ -207,8 +207,8 @@ def search(
     return _Searcher(seed, time.monotonic()).run(time_left, most, progress)
 
 
-Shape = tuple[int, int]
-Rows = Bool[np.ndarray, " row"]
+CaseShape = tuple[int, int]
+RowsOfCases = Bool[np.ndarray, " row"]
 
 
 class _Searcher:
@@ -216,9 +216,9 @@ class _Searcher:
 
     def __init__(self, seed: int, started: float) -> None:
         self.search, self.started = Search(seed), started
-        self.waiting: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
-        self.unsettled: dict[Shape, list[Ready]] = {shape: [] for shape in SHAPES}
-        self.parted: list[tuple[Ready, Result]] = []
+        self.waiting: dict[CaseShape, list[ReadyCase]] = {shape: [] for shape in SHAPES}
+        self.unsettled: dict[CaseShape, list[ReadyCase]] = {shape: [] for shape in SHAPES}
+        self.parted: list[tuple[ReadyCase, Compared]] = []
         self.shown: dict[str, list[_Shown]] = {}
 
     def run(self, seconds: float, cases: int, progress: Callable[[Search, float], None]) -> Search:
@@ -280,7 +280,7 @@ class _Searcher:
         self.search.examples[name] = (standing or examples)[0]
         self.search.standing[name] = len(standing), len(examples)
 
-    def train(self, shape: Shape) -> None:
+    def train(self, shape: CaseShape) -> None:
         """Train the waiting cases of one shape in every way."""
         batch, self.waiting[shape] = self.waiting[shape], []
         if not batch:
@@ -299,7 +299,7 @@ class _Searcher:
         if len(self.unsettled[shape]) >= BATCH:
             self.settle(shape)
 
-    def settle(self, shape: Shape) -> None:
+    def settle(self, shape: CaseShape) -> None:
         """Train the limit of cases that parted or had not converged for longer."""
         batch, self.unsettled[shape] = self.unsettled[shape], []
         for start in range(0, len(batch), BATCH):
@@ -323,7 +323,7 @@ class _Searcher:
                     steps = LONGEST * STEPS["limit"]
                     self.search.survivors.append(Example(ready, "limit", first, last.parted, last, steps))
 
-    def record(self, ready: Ready, way: Way, result: Result) -> None:
+    def record(self, ready: ReadyCase, way: Way, result: Compared) -> None:
         """Count a result, and keep the case where it is the best example so far."""
         search = self.search
         search.tallies[ready.case.family].outcomes[way][result.outcome] += 1
@@ -341,7 +341,7 @@ class _Searcher:
             if way != "limit":
                 self.show(way, ready, way, result, result.parted)
 
-    def show(self, name: str, ready: Ready, way: Way, result: Result, rows: Rows) -> None:
+    def show(self, name: str, ready: ReadyCase, way: Way, result: Compared, rows: RowsOfCases) -> None:
         """Keep a case among the best examples under ``name`` if it is one of them."""
         best = [*self.shown.get(name, []), _Shown(ready, way, result, rows)]
         self.shown[name] = sorted(best, key=_Shown.rank)[:FEW]
@@ -350,10 +350,10 @@ class _Searcher:
 class _Shown(NamedTuple):
     """A case that may become an example: the deep rows meant are those that its training decides otherwise."""
 
-    ready: Ready
+    ready: ReadyCase
     way: Way
-    result: Result
-    rows: Rows
+    result: Compared
+    rows: RowsOfCases
 
     def rank(self) -> tuple[Any, ...]:
         """Clear cases first, then small ones, then early ones; ties are clear by the trained kernel alone."""
@@ -362,11 +362,11 @@ class _Shown(NamedTuple):
         return bool(leads[self.rows].max() < CLEAR), *self.ready.size, self.ready.case.number
 
 
-def _shape(ready: Ready) -> Shape:
+def _shape(ready: ReadyCase) -> CaseShape:
     needed = ready.case.trained, ready.selected.features.size
     return next(shape for shape in SHAPES if needed[0] <= shape[0] and needed[1] <= shape[1])
 
 
-def _kernels(batch: list[Ready], way: Way, steps: int, places: int) -> list[np.ndarray]:
+def _kernels(batch: list[ReadyCase], way: Way, steps: int, places: int) -> list[np.ndarray]:
     length, size = max(map(_shape, batch))
     return train([ready.problem for ready in batch], way, steps, length=length, size=size, batch=places)

@@ -33,7 +33,7 @@ ADAM_B1, ADAM_B2, ADAM_EPS = 0.9, 0.999, 1e-8
 SATURATED = 50.0
 
 
-class Problem(NamedTuple):
+class Constraints(NamedTuple):
     """Constraints of one case.
 
     Attributes:
@@ -54,7 +54,7 @@ def slots_of(rows: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
 
 
 def train(
-    problems: list[Problem], way: Way, steps: int, *, length: int, size: int, batch: int
+    problems: list[Constraints], way: Way, steps: int, *, length: int, size: int, batch: int
 ) -> list[Float[np.ndarray, " feature"]]:
     """Kernels of up to ``batch`` cases after so many steps from 0.
 
