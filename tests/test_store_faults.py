@@ -14,7 +14,7 @@ from farfield.identity import DATA_VERSION, identity_of
 from farfield.store import cell_file, files
 from farfield.store.cell_file import Fault, StoredCell, read
 from farfield.store.reader import Store
-from farfield.store.status import standing
+from farfield.store.status import status
 from farfield.store.store import DamagedFile, StoreWriter
 from farfield.store.verify import verify
 from farfield.study import record
@@ -94,7 +94,7 @@ def test_cells_of_an_older_data_version_are_kept_apart(tmp_path, monkeypatch):
     found = verify(tmp_path)
     assert (found.cells, found.older, found.sound) == (0, 1, True)
     assert [finding.kind for finding in found.findings] == ["older"]
-    assert standing(tmp_path).older == 1
+    assert status(tmp_path).older == 1
     store = Store(tmp_path)
     assert store.rows("SELECT identity, data_version FROM cells").rows == [(identity, DATA_VERSION)]
     assert store.scores() == []
@@ -111,7 +111,7 @@ def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere
     tensors_of(tmp_path, cells[1].identity).write_bytes(b"")
     study = ff.Study(name="carry", question="Who?", seeds=1, common={"encoding": "rope", "task": "offset:1"})
     record.write(tmp_path, record.Record(study, "quick"), [cell.identity for cell in cells])
-    found = standing(tmp_path)
+    found = status(tmp_path)
     assert found.asked == ("carry", "quick", 4, 2, 1)
     assert [*found.foreign] == [copy.name]
     assert [name[:16] for name in found.damaged] == [cells[1].identity]
@@ -119,7 +119,7 @@ def test_standing_says_how_much_of_the_study_is_there_and_what_belongs_elsewhere
         StoreWriter(tmp_path).finished()
     assert sorted("remove it" in str(one.message) for one in caught) == [False, True]
     (tmp_path / "study.json").write_text("{}")
-    assert standing(tmp_path).asked is None
+    assert status(tmp_path).asked is None
 
 
 @pytest.mark.parametrize("place", ["", "checkpoints"])
@@ -130,7 +130,7 @@ def test_a_link_that_leads_nowhere_is_named_and_stops_nothing(place, tmp_path):
     loop.symlink_to("loop")
     lost.symlink_to("nowhere")
     assert StoreWriter(tmp_path).finished() == {identity}
-    assert standing(tmp_path).cells == len(Store(tmp_path).cells()) == 1
+    assert status(tmp_path).cells == len(Store(tmp_path).cells()) == 1
     found = {finding.file: finding.what for finding in verify(tmp_path).findings}
     assert lost.relative_to(tmp_path).as_posix() in found
     if not place:
@@ -141,7 +141,7 @@ def test_a_pipe_named_as_a_cell_is_named_and_waited_for_by_nobody(tmp_path):
     put(tmp_path, small_cell())
     os.mkfifo(tmp_path / f"{'b' * 16}-{'b' * 12}.json")
     assert [finding.kind for finding in verify(tmp_path).findings if finding.wrong] == ["unknown"]
-    assert standing(tmp_path).cells == 1
+    assert status(tmp_path).cells == 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_record_of_a_failure_that_is_none_is_said_to_be_unreadable(change, tmp
     assert verify(tmp_path).findings == []
     changed = change(json.loads(path.read_text()))
     path.write_text(changed if isinstance(changed, str) else json.dumps(changed))
-    found = standing(tmp_path)
+    found = status(tmp_path)
     assert found.failures == {small_cell().identity: "a record that cannot be read"}
     assert [group[:2] for group in found.groups] == [("?", "?")]
     assert [(finding.file, finding.kind) for finding in verify(tmp_path).findings] == [(path.name, "damaged")]
@@ -182,7 +182,7 @@ def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_p
     identity = identity_of({})
     record = {"identity": identity, "reason": "none", "config": {}}
     (tmp_path / f"{identity}.failed.json").write_text(json.dumps(record))
-    assert [group[:2] for group in standing(tmp_path).groups] == [("?", "?")]
+    assert [group[:2] for group in status(tmp_path).groups] == [("?", "?")]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_record_whose_hash_fits_and_that_names_no_encoding_is_unreadable(tmp_p
 def test_a_file_whose_name_fits_and_that_holds_no_cell_is_named(changes, tmp_path):
     path = rewritten(json_of(tmp_path, put(tmp_path, small_cell())), **changes)
     assert read(path) == Fault("damaged", "does not hold a cell that can be read")
-    assert [*standing(tmp_path).damaged] == [path.name]
+    assert [*status(tmp_path).damaged] == [path.name]
     with pytest.warns(DamagedFile):
         assert StoreWriter(tmp_path).finished() == frozenset()
 

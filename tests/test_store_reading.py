@@ -24,7 +24,7 @@ from farfield.identity import DATA_VERSION, identity_of
 from farfield.store import cell_file, files
 from farfield.store.export import export
 from farfield.store.reader import Store
-from farfield.store.status import standing
+from farfield.store.status import status
 from farfield.store.store import DamagedFile, StoreWriter
 from farfield.store.verify import verify
 from farfield.store.versions import versions
@@ -119,7 +119,7 @@ def test_cells_are_one_row_each_with_everything_that_remakes_them(folder):
 def test_a_store_may_be_empty_but_must_be_there(tmp_path):
     assert len(ff.open_store(tmp_path).measurements()) == 0
     assert Store(tmp_path).rows("SELECT encoding, lengths FROM cells").rows == []
-    assert standing(tmp_path).cells == 0
+    assert status(tmp_path).cells == 0
     with pytest.raises(FarfieldError, match="there is no folder"):
         ff.open_store(tmp_path / "absent")
     (tmp_path / "file").write_text("")
@@ -226,7 +226,7 @@ def test_reading_changes_nothing_in_the_folder(tmp_path):
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())}
     assert len({row[0] for row in everything(tmp_path)}) == 3
     assert StoreWriter(tmp_path, reading=True).finished() == {row[0] for row in everything(tmp_path)}
-    standing(tmp_path), verify(tmp_path)
+    status(tmp_path), verify(tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())} == before
 
 
@@ -317,7 +317,7 @@ def test_standing_counts_by_encoding_and_task_and_says_what_is_wrong(tmp_path):
     store.write_failure(failed, "out of memory")
     store.write_failure(small_cell("alibi"), "finished since, by another process")
     next(tmp_path.glob(f"{small_cell(seed=1).identity}-*")).write_bytes(b"")
-    found = standing(tmp_path)
+    found = status(tmp_path)
     assert [group[:2] + group[2:] for group in found.groups] == [
         ("alibi", "offset:2", 1, 3, 1, 0),
         ("rope", "offset:2", 1, 3, 0, 0),
@@ -473,8 +473,8 @@ def test_mistakes_end_in_one_line_and_code_2_and_faults_in_code_1(folder, tmp_pa
 def test_asking_a_store_does_not_wait_for_what_is_slow_to_import(tmp_path):
     put(tmp_path, small_cell("learned"))
     script = (
-        "import sys; from pathlib import Path; from farfield.store.status import standing; "
-        "print(standing(Path(sys.argv[1])).groups[0].encoding, {'jax', 'pandas', 'scipy', 'duckdb'} & {*sys.modules}); "
+        "import sys; from pathlib import Path; from farfield.store.status import status; "
+        "print(status(Path(sys.argv[1])).groups[0].encoding, {'jax', 'pandas', 'scipy', 'duckdb'} & {*sys.modules}); "
         "import farfield; store = farfield.open_store(sys.argv[1]); store.rows('FROM measurements'); store.scores(); "
         "print({'jax', 'pandas', 'scipy'} & {*sys.modules})"
     )
@@ -504,7 +504,7 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
     query = "SELECT encoding, task, length, avg(value) FROM measurements WHERE probe = 'accuracy' GROUP BY ALL"
     seconds, answers = {}, {}
     for name, act in {
-        "status": lambda: standing(tmp_path),
+        "status": lambda: status(tmp_path),
         "open": lambda: Store(tmp_path),
         "group by": lambda: answers["open"].rows(query),
         "finished": lambda: StoreWriter(tmp_path).finished(),
@@ -517,3 +517,11 @@ def test_ten_thousand_cells_are_asked_in_a_second(tmp_path):
     assert len(answers["group by"].rows) == 50
     assert seconds["status"] < 2
     assert seconds["group by"] < 1
+
+
+def test_an_open_store_does_what_the_commands_do(tmp_path):
+    put(tmp_path / "runs", small_cell("learned"))
+    store = ff.open_store(tmp_path / "runs")
+    assert (store.status().cells, store.verify().sound) == (1, True)
+    assert store.export(tmp_path / "cells.csv", format="csv", table="cells") == 1
+    assert "learned" in (tmp_path / "cells.csv").read_text()

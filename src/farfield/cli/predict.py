@@ -86,7 +86,9 @@ def predict(
 
 
 def _write(path: Path, text: str) -> None:
+    from farfield.store.files import write_text
+
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; name a file in a folder that exists") from None

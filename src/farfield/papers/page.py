@@ -9,11 +9,13 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
-from farfield.papers.reproduce import PAGE, Reproduction, write_text
+from farfield.errors import unwritable
+from farfield.papers.reproduce import PAGE, Reproduction
 from farfield.papers.verdicts import LEVEL
 from farfield.plotting.figures import verdict_strip
 from farfield.plotting.style import save, to_svg
 from farfield.printing import number
+from farfield.store.files import write_text
 from farfield.store.versions import versions
 
 
@@ -26,7 +28,10 @@ def write_page(outcome: Reproduction, folder: Path) -> Path:
     page = folder / PAGE
     strip = verdict_strip({item.name: outcome.counts(item.name) for item in outcome.items})
     save(strip, folder / "figures" / "verdicts.png")
-    write_text(page, render(outcome, strip))
+    try:
+        write_text(page, render(outcome, strip))
+    except OSError as reason:
+        raise unwritable(page, reason) from None
     return page
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,6 +22,7 @@ from farfield.errors import FarfieldError, unknown, unwritable
 from farfield.papers.base import Budget, Item, Paper
 from farfield.papers.verdicts import Verdict, VerdictKind, judge
 from farfield.plotting.style import save
+from farfield.store.files import write_text
 from farfield.store.store import StoreWriter
 from farfield.store.versions import versions
 
@@ -186,15 +186,3 @@ def write_files(outcome: Reproduction, folder: Path) -> None:
     for name, figure in outcome.figures.items():
         for suffix in FIGURES:
             save(figure, folder / "figures" / f"{name}{suffix}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename (FarfieldError if it cannot be written)."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.writing")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as reason:
-        raise unwritable(path, reason) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from farfield.reporting.page import frame_of, note_of, panels_of, series_of
 from farfield.reporting.ways import failure_figure
 from farfield.results.measures import counted_by, meaning_of, names_of, title_of
 from farfield.seeds.summary import PROBES, AtLength
-from farfield.store.files import write_atomically
+from farfield.store.files import write_text
 
 FORMATS = (".svg", ".png")
 # Letters of a name that stands in one line of a figure.
@@ -288,7 +288,7 @@ def _write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> str:
 
 def _write(path: Path, text: str) -> str:
     try:
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_text(path, text)
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another folder with --figures") from None
     return path.name

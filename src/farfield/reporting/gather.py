@@ -23,7 +23,7 @@ from farfield.results.measures import kind_of, names_of
 from farfield.seeds.scores import FIT, PROBES, ModelScores
 from farfield.seeds.summary import Interval, Summary, summarize
 from farfield.store.reader import Store
-from farfield.store.status import StoreStatus, failure, standing
+from farfield.store.status import StoreStatus, failure
 from farfield.study import record
 from farfield.study.record import Record
 
@@ -51,7 +51,7 @@ def gather(folder: Path | str, interval: Interval = "t") -> Content:
     """
     folder = checked_folder("folder", folder)
     store = Store(folder)
-    state = standing(folder, store)
+    state = store.status()
     try:
         known, unreadable = record.read(folder), None
     except FarfieldError as reason:

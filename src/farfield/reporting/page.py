@@ -23,7 +23,7 @@ from farfield.reporting.sentences import what_became, what_ran
 from farfield.reporting.ways import MOST_CHARTS, failure_figure, left_out_of, notes_on_charts
 from farfield.results.measures import counted_by, kind_of, meaning_of, title_of
 from farfield.seeds.summary import FIT, PROBES, bounds_of
-from farfield.store.files import check_writable, write_atomically
+from farfield.store.files import check_writable, write_text
 
 # What tells a page of this module from any other file.
 GENERATOR = "farfield report"
@@ -78,7 +78,7 @@ def write_page(content: Content, path: Path, again: str, files: str) -> None:
     """
     text = render(content, again, files)
     try:
-        write_atomically(path.resolve(), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_text(path.resolve(), text)
     except OSError as reason:
         raise FarfieldError(f"cannot write {path}: {reason.strerror}; choose another place with -o") from None
 

@@ -64,6 +64,11 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all, replacing what is there (OSError)."""
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
 # Temporary names
 
 

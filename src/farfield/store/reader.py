@@ -21,7 +21,9 @@ from farfield.seeds.scores import PROBES, ModelScores
 from farfield.store.files import first_line
 from farfield.store.folder import Contents, Listing, listing, read_cells
 from farfield.store.interrupting import interruptible
+from farfield.store.status import StoreStatus, status
 from farfield.store.tables import open_tables, quoted
+from farfield.store.verify import Verified, verify
 
 if TYPE_CHECKING:
     import pandas
@@ -217,6 +219,20 @@ class Store:
             ModelScores(json.loads(config), values[identity], diverged, content)
             for identity, config, diverged, content in cells
         ]
+
+    def status(self) -> StoreStatus:
+        """Where the store stood when it was opened: cells by encoding and task, what failed, diverged or is damaged."""
+        return status(self.folder, (self.listing, self.contents))
+
+    def verify(self) -> Verified:
+        """Read every file of the folder as it is now, tensors included, and name each that is not sound."""
+        return verify(self.folder)
+
+    def export(self, output: Path | str, **settings: Any) -> int:
+        """Write the folder's cells as one file; see :func:`farfield.store.export.export`, which has the settings."""
+        from farfield.store.export import export  # pandas
+
+        return export(self.folder, output, **settings)
 
     def summaries(self, where: str = "true", **settings: Any) -> list[Summary]:
         """Statistics over seeds of every setting; see :func:`farfield.seeds.summary.summarize`.

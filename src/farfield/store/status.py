@@ -7,18 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from farfield._checks import checked_folder
 from farfield.cell_text import parts_text
 from farfield.identity import DATA_VERSION, identity_of, model_of, setting_of
 from farfield.store import manifest
 from farfield.store.cell_file import StoredCell
-from farfield.store.folder import listing, read_cells, require_store
-
-# Who asks for the status alone does not wait for DuckDB.
-if TYPE_CHECKING:
-    from farfield.store.reader import Store
+from farfield.store.folder import Contents, Listing, listing, read_cells, require_store
 
 
 class StatusGroup(NamedTuple):
@@ -124,20 +120,20 @@ class StoreStatus:
         }
 
 
-def standing(folder: Path | str, store: Store | None = None) -> StoreStatus:
+def status(folder: Path | str, read: tuple[Listing, Contents] | None = None) -> StoreStatus:
     """Return where a store stands. Tensors are not read: :func:`farfield.store.verify.verify` reads everything.
 
     Args:
         folder: of the store.
-        store: of that folder, where it is open already.
+        read: names and contents of its files, where they have been read already.
 
     Raises:
         FarfieldError: if the folder does not exist or cannot be read.
     """
     folder = checked_folder("folder", folder)
-    found = listing(folder) if store is None else store.listing
+    found = listing(folder) if read is None else read[0]
     require_store(folder, found)
-    contents = read_cells(folder, found) if store is None else store.contents
+    contents = read_cells(folder, found) if read is None else read[1]
     cells = contents.cells
     there = {cell.identity for cell in cells}
     failures = {

@@ -26,6 +26,6 @@ def status(folder: Folder, as_json: Json = False) -> None:
         farfield study status runs --json
     """
     from farfield.cli.render.store import standing_tables
-    from farfield.store.status import standing
+    from farfield.store.status import status
 
-    answer(standing(folder), standing_tables, as_json)
+    answer(status(folder), standing_tables, as_json)
