@@ -23,13 +23,13 @@ test-slow: $(READY) ## the longer checks: kills at random moments, a cluster, th
 
 test-browser: $(READY) ## the report in headless Chromium, the machine's or that of `playwright install chromium`
 	$(BIN)/pip install --quiet --no-build-isolation --editable '.[browser]'
-	$(BIN)/pytest tests/test_study_page_browser.py
+	$(BIN)/pytest tests/reporting/test_study_page_browser.py
 
 stress: $(READY) ## studies killed, starved of disk, run twice at once, on a cluster whose workers die; with figures
-	$(BIN)/pytest -m slow -s tests/test_stress.py
+	$(BIN)/pytest -m slow -s tests/stress/test_stress.py
 
 test-reference: .hf-venv/.ready ## formulas against transformers, in an environment with torch
-	.hf-venv/bin/pytest tests/test_reference_rotary.py tests/test_reference_bias.py
+	.hf-venv/bin/pytest tests/reference/test_reference_rotary.py tests/reference/test_reference_bias.py
 
 lint: $(READY) ## style, formatting, types and who may import whom
 	$(BIN)/ruff check .

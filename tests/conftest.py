@@ -15,13 +15,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
+import helpers.typed  # noqa: F401 (the hook looks it up by its name)
+
 # Annotations of what computes on arrays are checked in every call. The hook comes before the first import of farfield.
 CHECKED = ("evaluation", "models", "probes", "training")
-install_import_hook([f"farfield.{name}" for name in CHECKED], "typed.checked")
+install_import_hook([f"farfield.{name}" for name in CHECKED], "helpers.typed.checked")
 
 from farfield.engine.scheduler import run
 from farfield.results.result import CellResult
-from support import double_precision, small_cell
+from helpers.support import double_precision, small_cell
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

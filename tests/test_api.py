@@ -13,7 +13,7 @@ from farfield.api import TrainResult
 from farfield.cli.render.train import train_tables
 from farfield.probes.dilution import fit
 from farfield.results.result import to_arrays
-from support import small_cell, untrained
+from helpers.support import small_cell, untrained
 
 SMALL = {"steps": 60, "sequences": 256, "model": "head:16", "vocabulary": 8, "test": (12, 16, 24)}
 

@@ -25,7 +25,7 @@ from farfield.positions import regimes
 from farfield.results.result import from_arrays, to_arrays
 from farfield.rng import Purpose, key_for
 from farfield.tasks import Positional, tasks
-from support import double_precision, quick_jit, small_cell, the_rest_slow
+from helpers.support import double_precision, quick_jit, small_cell, the_rest_slow
 
 ADDITION = "addition"
 # Whatever else a combination needs to make sense.

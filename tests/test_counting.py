@@ -18,7 +18,7 @@ from farfield.models import models
 from farfield.normalizers import normalizers
 from farfield.positions import regimes
 from farfield.tasks import tasks
-from support import quick_jit, small_cell, the_rest_slow
+from helpers.support import quick_jit, small_cell, the_rest_slow
 
 NEEDS = {"offset": "offset:2", "position": "position:1", "fraction": "fraction:2", "shift": "shift:2"}
 KINDS = {

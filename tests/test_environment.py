@@ -21,7 +21,7 @@ from farfield.environment import ASSUMED, REFUSED, assumed
 from farfield.errors import FarfieldError
 from farfield.plotting.style import STYLE, new_figure, save
 from farfield.results.result import to_arrays
-from support import small_cell, the_rest_slow
+from helpers.support import small_cell, the_rest_slow
 
 CELL = small_cell("rope", steps=3, batch=8, sequences=16, lengths=(8, 12))
 # Values that a user may have chosen; of all other settings, the negation, or a number or word beside the default.

@@ -18,7 +18,7 @@ from farfield.models.head import Head
 from farfield.registry import Registry
 from farfield.rng import Purpose, key_for
 from farfield.tasks import Positional, Task
-from support import double_precision, drawn_head, example, head_forward, make_knobs, quick_jit
+from helpers.support import double_precision, drawn_head, example, head_forward, make_knobs, quick_jit
 
 VOCABULARY, WIDTH = 5, 6
 LENGTHS = (4, 16, 17, 32, 37)

@@ -21,8 +21,8 @@ from farfield.registry import LARGEST_WHOLE, Registry, traced
 from farfield.study.settings import text_of as study_text
 from farfield.tasks import tasks
 from farfield.tasks.offset import FixedOffset
-from support import traced_fields
-from task_examples import written
+from helpers.support import traced_fields
+from helpers.task_examples import written
 
 ENTRIES = [(encodings, name, encodings.parse(name)) for name in encodings] + [
     (tasks, name, tasks.parse(written(name))) for name in tasks

@@ -12,8 +12,8 @@ from farfield.reporting.gather import gather
 from farfield.reporting.page import render
 from farfield.store.store import StoreWriter
 from farfield.tasks import tasks
-from support import small_cell, the_rest_slow, untrained
-from task_examples import TASKS, allows
+from helpers.support import small_cell, the_rest_slow, untrained
+from helpers.task_examples import TASKS, allows
 
 LONGER = 16
 # What a row of a single key has no number for.

@@ -34,7 +34,7 @@ from farfield.testing import (
     check_task,
 )
 from farfield.testing.tasks import VOCABULARY
-from support import Triangle
+from helpers.support import Triangle
 
 CALLS = itertools.count()
 

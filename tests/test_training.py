@@ -23,7 +23,7 @@ from farfield.models.transformer import Transformer
 from farfield.results.result import ARRAYS
 from farfield.rng import Purpose, key_for, uniform_length, uniform_tokens
 from farfield.training import Shape
-from support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell, train_at_once
+from helpers.support import assert_same_bits, double_precision, make_knobs, quick_jit, small_cell, train_at_once
 
 TINY = Shape(Head(6), vocabulary=5, longest=8, batch=16, steps=6, largest=8)
 # Seeds are fixed, so a chi-square below this is no bad luck.

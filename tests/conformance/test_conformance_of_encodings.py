@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farfield.testing import ENCODING_RULES, check_encoding
-from support import ALL_SPECS, UNREAD_ROWS, name_of, own, parsed
+from helpers.support import ALL_SPECS, UNREAD_ROWS, name_of, own, parsed
 
 PAIRS = [
     (spec, rule)

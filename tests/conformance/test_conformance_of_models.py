@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from conformance_specs import MODELS, UNREAD
 from farfield.models import models
 from farfield.normalizers import normalizers
 from farfield.testing import MODEL_RULES, check_model
-from support import the_rest_slow
+from helpers.conformance_specs import MODELS, UNREAD
+from helpers.support import the_rest_slow
 
 DISTRIBUTIONS = [name for name in normalizers if normalizers.parse(name).sums_to_one]
 

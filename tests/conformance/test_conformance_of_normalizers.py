@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance_specs import NORMALIZERS, UNREAD
 from farfield.normalizers import normalizers
 from farfield.testing import NORMALIZER_RULES, check_normalizer
+from helpers.conformance_specs import NORMALIZERS, UNREAD
 
 PAIRS = [
     (spec, rule)

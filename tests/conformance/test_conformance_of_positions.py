@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance_specs import REGIMES
 from farfield.positions import regimes
 from farfield.testing import POSITION_RULES, check_positions
+from helpers.conformance_specs import REGIMES
 
 
 @pytest.mark.parametrize("spec", REGIMES)

@@ -6,7 +6,7 @@ import pytest
 
 from farfield.tasks import tasks
 from farfield.testing import TASK_RULES, check_task
-from task_examples import TASKS
+from helpers.task_examples import TASKS
 
 PAIRS = [(spec, rule) for rule in TASK_RULES for spec in TASKS if TASK_RULES[rule].applies(tasks.parse(spec))]
 
